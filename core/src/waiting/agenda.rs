@@ -47,6 +47,8 @@ pub(super) struct Agenda {
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
     /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
     pub abandoned: VecDeque<SessionId>,
+    /// Sessions with acknowledged events that are not freed yet.
+    pub acknowledged: VecDeque<SessionId>,
     /// Sessions that have ended, of which something is left.
     pub ended: VecDeque<SessionId>,
     pub sweep: Option<Sweep>,
@@ -186,7 +188,7 @@ impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
         let present = self.returning.is_empty() && self.sets_back.is_empty() && self.disconnected.is_empty();
-        let sessions = present && self.abandoned.is_empty() && self.ended.is_empty();
+        let sessions = present && self.abandoned.is_empty() && self.acknowledged.is_empty() && self.ended.is_empty();
         lists && sessions && self.sweep.is_none()
     }
 }

@@ -3,15 +3,14 @@
 //! Each event is told once on a connection. What was told but not acknowledged is told once more on the next
 //! connection, since the answer may have been lost with the former one.
 
-use super::Map;
 use super::agenda::{AsGranted, Hold};
 use super::databases::Database;
 use super::waiter::Names;
 use crate::lock::{Lease, Outcome, Side, Wish};
 use std::borrow::Borrow;
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// What became of a ticket.
@@ -52,14 +51,15 @@ pub(super) struct Granted {
 }
 
 impl Event {
-    /// What it takes in a reply, or a little more.
+    /// The room that it takes in a reply, or a little more. The lease of each lock is looked up for the reply, so a grant of
+    /// several locks counts more than it takes.
     fn bytes(&self) -> usize {
         let rest = match self.outcome {
             Outcome::Granted { .. } | Outcome::Busy { .. } => 64,
             Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => 256,
         };
-        let tokens = self.tokens().map_or(0, |tokens| tokens.len().saturating_mul(TOKEN_BYTES));
-        self.names.ticket().len().saturating_add(rest).saturating_add(tokens)
+        let locks = self.beside.as_ref().map_or(0, |beside| beside.locks.len().saturating_mul(LOCK_BYTES));
+        self.names.ticket().len().saturating_add(rest).saturating_add(locks)
     }
 
     /// The fencing tokens of a ticket for several locks, in their order.
@@ -102,10 +102,17 @@ pub enum Delivery<C> {
 
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// In the order of their numbers.
-    kept: VecDeque<Kept>,
+    /// In the order of their numbers. No piece is empty, except one that is alone.
+    pieces: VecDeque<Piece>,
+    /// The number of events and of gaps in the pieces.
+    kept: usize,
     length: usize,
-    by_ticket: Map<ByTicket, u64>,
+    /// Acknowledged events whose memory is still to be freed.
+    spent: VecDeque<Piece>,
+    /// The number of events and of gaps among those.
+    spent_length: usize,
+    /// A tree, as a hash table that grows would move a million entries at once.
+    by_ticket: BTreeMap<ByTicket, u64>,
     /// The last event that there was.
     last: u64,
     /// The last event that was told on the present connection.
@@ -114,11 +121,28 @@ pub(super) struct Outbox {
     told_before: u64,
 }
 
+/// The size of a piece: no event is moved when a million of them are acknowledged, or one more has to be kept.
+const PIECE: usize = 256;
+
+/// Consecutive events, and the gaps between them.
+#[derive(Debug, Default)]
+struct Piece {
+    kept: VecDeque<Kept>,
+    /// The number of events. A piece without any is dropped.
+    events: usize,
+}
+
 /// An event, or the gap where a ticket was cancelled: there is none at the ends.
 #[derive(Debug)]
 struct Kept {
     seq: u64,
     event: Option<Event>,
+}
+
+impl Piece {
+    fn last_seq(&self) -> Option<u64> {
+        self.kept.back().map(|last| last.seq)
+    }
 }
 
 /// An event's names, found by the ticket's alone.
@@ -131,9 +155,15 @@ impl Borrow<[u8]> for ByTicket {
     }
 }
 
-impl Hash for ByTicket {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.ticket().hash(state);
+impl Ord for ByTicket {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.ticket().cmp(other.0.ticket())
+    }
+}
+
+impl PartialOrd for ByTicket {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -148,18 +178,17 @@ impl Eq for ByTicket {}
 /// What is found by ticket is what is kept.
 impl fmt::Debug for Outbox {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kept, last, told, told_before, .. } = self;
+        let Self { pieces, spent, last, told, told_before, .. } = self;
+        let kept: Vec<_> = pieces.iter().flat_map(|piece| &piece.kept).collect();
         let mut outbox = formatter.debug_struct("Outbox");
-        outbox.field("kept", kept).field("last", last).field("told", told).field("told_before", told_before);
+        outbox.field("kept", &kept).field("spent", spent).field("last", last).field("told", told);
+        outbox.field("told_before", told_before);
         outbox.finish_non_exhaustive()
     }
 }
 
-/// What a token takes in a reply.
-const TOKEN_BYTES: usize = 24;
-
-/// With fewer events, the room for them is kept.
-const FEW: usize = 2_048;
+/// What one lock of several counts in a reply: its token, and the look at its lease.
+const LOCK_BYTES: usize = 40;
 
 impl Outbox {
     /// The number of events that are not acknowledged.
@@ -167,9 +196,14 @@ impl Outbox {
         self.length
     }
 
-    /// The same, with the gaps between them: they take room as well.
+    /// The same, with the gaps between them: they take memory as well.
     pub fn kept(&self) -> usize {
-        self.kept.len()
+        self.kept
+    }
+
+    /// The same, with what is acknowledged and not freed yet.
+    pub fn in_memory(&self) -> usize {
+        self.kept.saturating_add(self.spent_length)
     }
 
     /// Gives the event its number.
@@ -177,14 +211,21 @@ impl Outbox {
         self.last = self.last.saturating_add(1);
         event.seq = self.last;
         self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
-        self.kept.push_back(Kept { seq: event.seq, event: Some(event) });
+        if self.pieces.back().is_none_or(|piece| piece.kept.len() >= PIECE) {
+            self.pieces.push_back(Piece::default());
+        }
+        if let Some(piece) = self.pieces.back_mut() {
+            piece.kept.push_back(Kept { seq: event.seq, event: Some(event) });
+            piece.events = piece.events.saturating_add(1);
+        }
+        self.kept = self.kept.saturating_add(1);
         self.length = self.length.saturating_add(1);
     }
 
     /// Whether the session has not been told of all events on its present connection.
     pub fn has_news(&self) -> bool {
         // There is no gap at the end.
-        self.kept.back().is_some_and(|last| last.seq > self.told)
+        self.pieces.back().and_then(Piece::last_seq).is_some_and(|last| last > self.told)
     }
 
     /// A new connection is told of everything once more.
@@ -194,8 +235,12 @@ impl Outbox {
 
     /// The next events to tell, oldest first, at least one and no more than take so many bytes. They count as told.
     pub fn take_news(&mut self, bytes: usize) -> Vec<Event> {
-        let told = self.kept.partition_point(|kept| kept.seq <= self.told);
-        let untold = self.kept.range(told..).filter_map(|kept| kept.event.as_ref());
+        let told = self.told;
+        let first = self.pieces.partition_point(|piece| piece.last_seq().is_some_and(|last| last <= told));
+        let untold = self.pieces.range(first..).flat_map(|piece| {
+            let from = piece.kept.partition_point(|kept| kept.seq <= told);
+            piece.kept.range(from..).filter_map(|kept| kept.event.as_ref())
+        });
         let mut taken = 0_usize;
         let fits = |event: &&Event| {
             let is_first = taken == 0;
@@ -217,44 +262,99 @@ impl Outbox {
 
     /// Takes the first event up to this number.
     pub fn take_up_to(&mut self, seq: u64) -> Option<Event> {
-        while self.kept.front().is_some_and(|first| first.seq <= seq) {
-            if let Some(event) = self.kept.pop_front().and_then(|first| first.event) {
-                self.forget(&event);
-                return Some(event);
+        let first = self.pieces.front_mut()?.kept.front_mut().filter(|first| first.seq <= seq)?;
+        let event = first.event.take()?;
+        self.forget(0, &event);
+        Some(event)
+    }
+
+    /// Drops all events up to this number, without freeing them. Returns whether there are any.
+    pub fn spend_up_to(&mut self, seq: u64) -> bool {
+        let spent_before = self.spent.len();
+        while self.pieces.front().and_then(Piece::last_seq).is_some_and(|last| last <= seq) {
+            self.pieces.pop_front().into_iter().for_each(|piece| self.spend(piece));
+        }
+        if let Some(piece) = self.pieces.front_mut() {
+            let from = piece.kept.partition_point(|kept| kept.seq <= seq);
+            if from > 0 {
+                let kept = piece.kept.split_off(from);
+                let events = kept.iter().filter(|kept| kept.event.is_some()).count();
+                let spent = std::mem::replace(piece, Piece { kept, events });
+                let of_both = spent.events.saturating_sub(events);
+                self.spend(Piece { events: of_both, ..spent });
+                self.drop_gaps_at_ends();
             }
         }
-        None
+        self.spent.len() > spent_before
+    }
+
+    fn spend(&mut self, piece: Piece) {
+        self.kept = self.kept.saturating_sub(piece.kept.len());
+        self.spent_length = self.spent_length.saturating_add(piece.kept.len());
+        self.length = self.length.saturating_sub(piece.events);
+        self.spent.push_back(piece);
+    }
+
+    /// Frees one of the events that were dropped. Returns whether there was one.
+    pub fn free_next(&mut self) -> bool {
+        let Some(piece) = self.spent.front_mut() else { return false };
+        let next = piece.kept.pop_front();
+        self.spent_length = self.spent_length.saturating_sub(usize::from(next.is_some()));
+        if piece.kept.is_empty() {
+            self.spent.pop_front();
+        }
+        if let Some(event) = next.and_then(|next| next.event) {
+            // Its name may be another ticket's by now.
+            if self.by_ticket.get(event.names.ticket()) == Some(&event.seq) {
+                self.by_ticket.remove(event.names.ticket());
+            }
+        }
+        true
     }
 
     /// Takes the last event, and says whether it was ever told.
     pub fn take_last(&mut self) -> Option<(Event, bool)> {
-        let event = self.kept.pop_back()?.event?;
-        self.forget(&event);
+        let last = self.pieces.len().checked_sub(1)?;
+        let event = self.pieces.back_mut()?.kept.back_mut()?.event.take()?;
+        self.forget(last, &event);
         let was_told = event.seq <= self.told_before;
         Some((event, was_told))
     }
 
     pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
-        let seq = *self.by_ticket.get(ticket)?;
-        let position = self.position(seq)?;
-        let event = self.kept.get_mut(position)?.event.take()?;
-        self.forget(&event);
+        let (piece, place) = self.position(*self.by_ticket.get(ticket)?)?;
+        let event = self.pieces.get_mut(piece)?.kept.get_mut(place)?.event.take()?;
+        self.forget(piece, &event);
         Some(event)
     }
 
-    /// Takes out what is left of an event, and the gaps that are now at an end.
-    fn forget(&mut self, event: &Event) {
+    /// Takes out what is left of an event that was in this piece, and the gaps that are now at an end.
+    fn forget(&mut self, number: usize, event: &Event) {
         self.length = self.length.saturating_sub(1);
         self.by_ticket.remove(event.names.ticket());
-        while self.kept.back().is_some_and(|last| last.event.is_none()) {
-            self.kept.pop_back();
+        let is_alone = self.pieces.len() == 1;
+        let Some(piece) = self.pieces.get_mut(number) else { return };
+        piece.events = piece.events.saturating_sub(1);
+        if piece.events == 0 {
+            self.kept = self.kept.saturating_sub(piece.kept.len());
+            // The last one keeps its room for the next events.
+            piece.kept.clear();
+            if !is_alone {
+                self.pieces.remove(number);
+            }
         }
-        while self.kept.front().is_some_and(|first| first.event.is_none()) {
-            self.kept.pop_front();
+        self.drop_gaps_at_ends();
+    }
+
+    fn drop_gaps_at_ends(&mut self) {
+        let is_gap = |kept: Option<&Kept>| kept.is_some_and(|kept| kept.event.is_none());
+        while is_gap(self.pieces.front().and_then(|piece| piece.kept.front())) {
+            self.pieces.front_mut().and_then(|piece| piece.kept.pop_front());
+            self.kept = self.kept.saturating_sub(1);
         }
-        if self.length == 0 && self.by_ticket.capacity() > FEW {
-            self.by_ticket = Map::default();
-            self.kept.shrink_to(FEW);
+        while is_gap(self.pieces.back().and_then(|piece| piece.kept.back())) {
+            self.pieces.back_mut().and_then(|piece| piece.kept.pop_back());
+            self.kept = self.kept.saturating_sub(1);
         }
     }
 
@@ -262,12 +362,15 @@ impl Outbox {
         if self.length == 0 {
             return None;
         }
-        let position = self.position(*self.by_ticket.get(ticket)?)?;
-        self.kept.get(position)?.event.as_ref()
+        let (piece, place) = self.position(*self.by_ticket.get(ticket)?)?;
+        self.pieces.get(piece)?.kept.get(place)?.event.as_ref()
     }
 
-    fn position(&self, seq: u64) -> Option<usize> {
-        self.kept.binary_search_by_key(&seq, |kept| kept.seq).ok()
+    /// The piece of an event, and its place there.
+    fn position(&self, seq: u64) -> Option<(usize, usize)> {
+        let number = self.pieces.partition_point(|piece| piece.last_seq().is_some_and(|last| last < seq));
+        let place = self.pieces.get(number)?.kept.binary_search_by_key(&seq, |kept| kept.seq).ok()?;
+        Some((number, place))
     }
 }
 
@@ -325,5 +428,33 @@ mod tests {
         assert!(outbox.take_last().is_none() && outbox.events() == 0 && outbox.kept() == 0 && !outbox.has_news());
         happened(&mut outbox, "f");
         assert_eq!(news(&mut outbox), [6]);
+    }
+
+    #[test]
+    fn many_events_are_dropped_at_once_and_freed_one_by_one() {
+        const EVENTS: usize = 10 * PIECE;
+        let mut outbox = Outbox::default();
+        (1..=EVENTS).for_each(|number| happened(&mut outbox, &number.to_string()));
+        outbox.take_news(usize::MAX);
+        // All of one piece, so that there is none of it any more; and one in the middle of another.
+        for number in (PIECE + 1..=2 * PIECE).chain([3 * PIECE + 5]) {
+            assert!(outbox.take_of_ticket(number.to_string().as_bytes()).is_some());
+        }
+        assert_eq!((outbox.events(), outbox.kept()), (EVENTS - PIECE - 1, EVENTS - PIECE));
+        let last = 4 * PIECE + 7;
+        assert!(outbox.spend_up_to(u64::try_from(last).unwrap()) && !outbox.spend_up_to(u64::try_from(last).unwrap()));
+        let left = EVENTS - last;
+        assert_eq!((outbox.events(), outbox.kept(), outbox.in_memory()), (left, left, EVENTS - PIECE));
+        outbox.tell_again();
+        assert_eq!(outbox.take_news(1).first().map(|event| event.seq), u64::try_from(last + 1).ok());
+        assert!(outbox.of_ticket(b"1").is_none() && outbox.take_of_ticket(b"2").is_none());
+        // A name that is used again is found while the first event of this name is freed.
+        happened(&mut outbox, "1");
+        let freed = std::iter::from_fn(|| outbox.free_next().then_some(())).count();
+        assert_eq!((freed, outbox.in_memory()), (last - PIECE, left + 1));
+        assert!(outbox.take_of_ticket(b"1").is_some() && outbox.of_ticket(b"3").is_none());
+        assert_eq!(outbox.by_ticket.len(), left);
+        while outbox.take_last().is_some() {}
+        assert_eq!((outbox.kept(), outbox.by_ticket.len()), (0, 0));
     }
 }

@@ -37,7 +37,7 @@ pub struct SessionSummary {
 
 impl<C> Session<C> {
     fn summary(&self, now: UnixMs) -> SessionSummary {
-        let (tickets, kept) = (self.tickets.length(), self.outbox.kept());
+        let (tickets, kept) = (self.tickets.length(), self.outbox.in_memory());
         let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(kept.saturating_mul(EVENT_BYTES));
         let own = size_of::<Self>().saturating_add(self.name.len()).saturating_add(self.owner.len());
         SessionSummary {

@@ -261,6 +261,7 @@ impl<C> Engine<C> {
             is_done &= !self.sweep_on();
             is_done &= !self.disconnect_next();
             is_done &= !self.look_behind_next();
+            is_done &= !self.free_next_acknowledged();
             is_done &= !self.drop_next(host);
             // By the time of now, which a rest of this very turn began at.
             if !self.is_resting(host.now()) {

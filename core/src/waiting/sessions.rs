@@ -146,7 +146,7 @@ pub(super) struct Sessions<C> {
     pub awaits_turn: bool,
     /// The number of events that are not acknowledged, over all sessions.
     pub events: usize,
-    /// The same, with the gaps that are kept between them.
+    /// The same, with the gaps that are kept between them, and acknowledged events that are not freed yet.
     pub kept: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
@@ -252,11 +252,11 @@ impl<C> Sessions<C> {
     /// Changes a session's events, and counts them anew.
     pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> Option<T>) -> Option<T> {
         let outbox = &mut self.get_mut(id)?.outbox;
-        let (events, kept) = (outbox.events(), outbox.kept());
+        let (events, in_memory) = (outbox.events(), outbox.in_memory());
         let result = change(outbox);
-        let (events_now, kept_now) = (outbox.events(), outbox.kept());
+        let (events_now, in_memory_now) = (outbox.events(), outbox.in_memory());
         self.events = self.events.saturating_sub(events).saturating_add(events_now);
-        self.kept = self.kept.saturating_sub(kept).saturating_add(kept_now);
+        self.kept = self.kept.saturating_sub(in_memory).saturating_add(in_memory_now);
         result
     }
 
@@ -555,7 +555,7 @@ impl<C> Sessions<C> {
             (all.len() == self.store.len(), "a session is neither open nor about to go"),
             (sum(|session| session.tickets.length()) == self.waiting, "the tickets that wait are miscounted"),
             (sum(|session| session.outbox.events()) == self.events, "the events are miscounted"),
-            (sum(|session| session.outbox.kept()) == self.kept, "the events and gaps are miscounted"),
+            (sum(|session| session.outbox.in_memory()) == self.kept, "the events and gaps are miscounted"),
             (sum(|session| usize::from(session.is_abandoned)) == self.abandoned, "the unattended are miscounted"),
         ];
         checks.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))

@@ -166,6 +166,9 @@ impl<C> Engine<C> {
     /// Drops one thing that is left of a session that has ended. Returns whether there was one.
     pub(super) fn drop_next_of_ended(&mut self) -> bool {
         let Some(id) = self.agenda.ended.front().copied() else { return false };
+        if self.sessions.of_outbox(id, |outbox| outbox.free_next().then_some(())).is_some() {
+            return true;
+        }
         if let Some((event, was_told)) = self.sessions.of_outbox(id, Outbox::take_last) {
             // The last first, as read holds are counted: the last of them has the highest number.
             if !was_told {
@@ -225,6 +228,9 @@ impl<C> Engine<C> {
 /// So many tickets are put back by the call with which a session returns.
 const PUT_BACK_AT_ONCE: usize = 16;
 
+/// So many acknowledged events are freed by the call that acknowledges them: all of a process that reads its events.
+const FREED_AT_ONCE: usize = EVENTS_UNREAD_MAX;
+
 /// So many sessions of a connection that is closed are noted in the callback that tells of it.
 const DISCONNECTED_AT_ONCE: usize = 1_000;
 
@@ -276,10 +282,31 @@ impl<C> Engine<C> {
         } else {
             self.sessions.find_or_open(name, owner, room)?
         };
-        while self.sessions.of_outbox(id, |outbox| outbox.take_up_to(acknowledged)).is_some() {}
+        self.acknowledge(id, acknowledged);
         let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
         self.returns(id, now);
         Ok((id, former))
+    }
+
+    /// Drops the events up to this number. Of very many, the memory of most is freed in the next turns.
+    fn acknowledge(&mut self, id: SessionId, seq: u64) {
+        for _ in 0..FREED_AT_ONCE {
+            if self.sessions.of_outbox(id, |outbox| outbox.take_up_to(seq)).is_none() {
+                return;
+            }
+        }
+        if self.sessions.of_outbox(id, |outbox| outbox.spend_up_to(seq).then_some(())).is_some() {
+            self.agenda.acknowledged.push_back(id);
+        }
+    }
+
+    /// Frees one event that was acknowledged. Returns whether there was one.
+    pub(super) fn free_next_acknowledged(&mut self) -> bool {
+        let Some(id) = self.agenda.acknowledged.front().copied() else { return false };
+        if self.sessions.of_outbox(id, |outbox| outbox.free_next().then_some(())).is_none() {
+            self.agenda.acknowledged.pop_front();
+        }
+        true
     }
 
     /// The session is attended again: it is served what it was passed over for.
@@ -447,6 +474,7 @@ impl<C> Engine<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::waiter::Names;
 
     #[test]
     fn a_connection_with_very_many_sessions_is_left_in_slices() {
@@ -465,5 +493,34 @@ mod tests {
         call(&mut table, SESSIONS - 1, 2);
         while table.disconnect_next() {}
         assert_eq!(table.unattended_sessions(), SESSIONS - 1);
+    }
+
+    #[test]
+    fn very_many_acknowledged_events_are_freed_in_slices() {
+        const EVENTS: usize = 10 * FREED_AT_ONCE;
+        let mut table = Engine::<()>::default();
+        let call = |table: &mut Engine<()>, acknowledged| {
+            let call = Call { connection: Some(1), acknowledged, ttl_ms: None };
+            table.call(b"one", b"eve", call, Room { all: 1, of_user: 1, has_memory: true }, 0).unwrap().0
+        };
+        let id = call(&mut table, None);
+        for number in 0..EVENTS {
+            let names = Names::of_ticket(b"ann", number.to_string().as_bytes());
+            let (key, side) = (b"k"[..].into(), crate::lock::Side::Plain);
+            let outcome = crate::lock::Outcome::NowReplica;
+            let event =
+                Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, granted: None, beside: None };
+            table.happened(id, event, 0);
+        }
+        table.sessions.of_outbox(id, |outbox| Some(outbox.take_news(usize::MAX)));
+        let all_but_one = u64::try_from(EVENTS - 1).unwrap();
+        call(&mut table, Some(all_but_one));
+        assert_eq!((table.unacknowledged(), table.tickets()), (1, EVENTS - FREED_AT_ONCE));
+        assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
+        assert!(table.sessions.get(id).unwrap().is_attended(0), "what is acknowledged is read");
+        (0..EVENTS - FREED_AT_ONCE - 1).for_each(|_| assert!(table.free_next_acknowledged()));
+        assert_eq!((table.unacknowledged(), table.tickets()), (1, 1));
+        assert!(table.free_next_acknowledged() && !table.free_next_acknowledged(), "then it is off the agenda");
+        assert_eq!(table.fault(), None);
     }
 }
