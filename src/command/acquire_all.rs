@@ -24,7 +24,7 @@ impl Command for AcquireAll {
     const SPEC: Spec = Spec {
         name: c"rlock.macquire",
         summary: c"Acquires several exclusive locks with a lease, all or none.",
-        complexity: c"O(N) with N the number of keys",
+        complexity: c"O(N*log(W)+M) with N the number of keys, W that of waiters, and M that of the keys of up to 16 requests that wait before this one",
         flags: c"write deny-oom getkeys-api",
         audience: Audience::Services,
         key: KeyUse::UpdatesSeveral,

@@ -11,7 +11,6 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
-use std::vec;
 
 /// What is kept of each lock with waiters.
 #[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
@@ -126,7 +125,7 @@ pub(super) struct Cancelling<C> {
     /// None once the client is gone. The rest is taken back all the same.
     pub client: Option<C>,
     pub session: SessionId,
-    pub names: vec::IntoIter<Box<[u8]>>,
+    pub names: TicketNames,
     pub found: usize,
     /// The holds of those that were found, which are revoked when all are taken back: the last of a holder's read holds
     /// first, as only that one is told apart from the others.
@@ -135,16 +134,45 @@ pub(super) struct Cancelling<C> {
 
 impl<C> Cancelling<C> {
     pub fn of(session: SessionId) -> Self {
-        Self { client: None, session, names: Vec::new().into_iter(), found: 0, holds: BTreeMap::new() }
+        Self { client: None, session, names: TicketNames::default(), found: 0, holds: BTreeMap::new() }
     }
 
     pub fn is_done(&self) -> bool {
-        self.names.len() == 0 && self.holds.is_empty()
+        self.names.is_empty() && self.holds.is_empty()
     }
 
     /// Whether all that is left needs a server that may write.
     pub fn only_revokes(&self) -> bool {
-        self.names.len() == 0
+        self.names.is_empty()
+    }
+}
+
+/// Names of tickets, each behind its length: an allocation for each of 300,000 would take longer than a turn.
+#[derive(Debug, Default)]
+pub(super) struct TicketNames {
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl TicketNames {
+    pub fn of<'a>(names: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut bytes = Vec::new();
+        for name in names {
+            bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+            bytes.extend(name.iter().take(u8::MAX.into()));
+        }
+        Self { bytes, read: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.read == self.bytes.len()
+    }
+
+    pub fn take_next(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.bytes.get(self.read..)?.split_first()?;
+        let name = rest.get(..usize::from(*length))?.to_vec();
+        self.read = self.read.saturating_add(name.len()).saturating_add(1);
+        Some(name)
     }
 }
 

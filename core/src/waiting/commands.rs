@@ -1,7 +1,7 @@
 //! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
 //! here, so what is proven is what is shipped.
 
-use super::agenda::Cancelling;
+use super::agenda::{Cancelling, TicketNames};
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
 use super::queue::{LockId, LockName, QueueFull, Ticket};
@@ -84,7 +84,12 @@ pub enum Rejected {
     QueueFull,
     /// As many tickets are in use as may be.
     TicketsFull,
+    /// More than [`CANCELLED_AT_ONCE`] tickets are to be taken back at once.
+    TooManyTickets,
 }
+
+/// The most tickets that are taken back in one step, for a client that cannot be kept waiting.
+const CANCELLED_AT_ONCE: usize = 1_000;
 
 impl From<Refusal> for Rejected {
     fn from(refusal: Refusal) -> Self {
@@ -432,37 +437,50 @@ impl<C> Engine<C> {
 
     /// Takes tickets of a session back. Returns how many were found; None if that takes longer than a turn, or the server
     /// may not write now, and the client is blocked for it.
+    ///
+    /// # Errors
+    /// If these are more than one turn may take, and the client cannot be kept waiting. Nothing has changed then.
     pub fn cancel<'a, H: Host<Client = C>>(
         &mut self,
         host: &H,
         session: SessionId,
-        mut tickets: impl Iterator<Item = &'a [u8]>,
-    ) -> Option<usize> {
-        // Where nobody can be kept waiting, all goes on at once.
+        mut tickets: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Option<usize>, Rejected> {
         let may_wait = host.may_block();
         let mut taken = Cancelling::of(session);
+        if tickets.len() > CANCELLED_AT_ONCE {
+            let client = may_wait.then(|| host.block()).flatten().ok_or(Rejected::TooManyTickets)?;
+            taken.names = TicketNames::of(tickets);
+            self.cancel_later(host, taken, client);
+            return Ok(None);
+        }
         for ticket in tickets.by_ref() {
             self.cancel_ticket(host, &mut taken, ticket);
             if may_wait && host.turn_is_over() {
                 break;
             }
         }
-        taken.names = tickets.map(Box::from).collect::<Vec<_>>().into_iter();
+        taken.names = TicketNames::of(tickets);
         let may_revoke = host.may_touch_any_key();
         while may_revoke && !(may_wait && host.turn_is_over()) && self.cancel_on(host, &mut taken) {}
         let found = taken.found;
         if taken.is_done() {
-            return Some(found);
+            return Ok(Some(found));
         }
         if let Some(client) = may_wait.then(|| host.block()).flatten() {
-            host.blocked(&client, WaitsFor::Cancel);
-            taken.client = Some(client);
-            self.cancelling.push_back(taken);
-            return None;
+            self.cancel_later(host, taken, client);
+            return Ok(None);
         }
+        // No client can be kept waiting, so all goes on at once.
         while may_revoke && self.cancel_on(host, &mut taken) {}
         taken.holds.into_values().rev().for_each(|hold| self.revoke_later(hold));
-        Some(found)
+        Ok(Some(found))
+    }
+
+    fn cancel_later<H: Host<Client = C>>(&mut self, host: &H, mut taken: Cancelling<C>, client: C) {
+        host.blocked(&client, WaitsFor::Cancel);
+        taken.client = Some(client);
+        self.cancelling.push_back(taken);
     }
 
     /// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what

@@ -364,7 +364,7 @@ impl<C> Engine<C> {
 
     /// Takes back the next of the tickets, or revokes the next of their holds. Returns whether anything could be done.
     pub(super) fn cancel_on<H: Host<Client = C>>(&mut self, host: &H, taken: &mut Cancelling<C>) -> bool {
-        if let Some(name) = taken.names.next() {
+        if let Some(name) = taken.names.take_next() {
             self.cancel_ticket(host, taken, &name);
             return true;
         }

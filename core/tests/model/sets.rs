@@ -160,7 +160,7 @@ impl Play {
                     self.waiters.iter().filter(|one| one.client.is_none()).map(|one| one.number).collect();
                 if let (Some(session), Some(number)) = (self.session, tickets.get(waiter % tickets.len().max(1))) {
                     let name = number.to_string();
-                    let found = self.engine.cancel(&self.world, session, [name.as_bytes()].into_iter());
+                    let found = self.engine.cancel(&self.world, session, [name.as_bytes()].into_iter()).unwrap();
                     assert!(found.is_none_or(|found| found == 1), "ticket {name} waits, or its event is kept");
                     self.waiters.retain(|waiter| waiter.number != *number);
                 }

@@ -121,6 +121,7 @@ impl From<Rejected> for ErrorLine {
             Rejected::TicketInUse => TICKET_IN_USE,
             Rejected::QueueFull => QUEUE_FULL,
             Rejected::TicketsFull => TICKETS_FULL,
+            Rejected::TooManyTickets => TOO_MANY_TICKETS,
         }
     }
 }
@@ -130,6 +131,9 @@ const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server"
 const TICKET_IN_USE: ErrorLine = ErrorLine(
     c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket",
 );
+
+const TOO_MANY_TICKETS: ErrorLine =
+    ErrorLine(c"ERR too many tickets: in a transaction or a script CANCEL takes at most 1000");
 
 const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more tickets can wait: rlock.max-tickets is reached");
 

@@ -64,7 +64,7 @@ pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<R
     let server = Server::new(context);
     let found = match tickets {
         [] => Some(state::engine()?.close_session(&server, session)),
-        _ => state::engine()?.cancel(&server, session, tickets.iter().map(|ticket| ticket.bytes())),
+        _ => state::engine()?.cancel(&server, session, tickets.iter().map(|ticket| ticket.bytes()))?,
     };
     callbacks::arm_timer(context);
     Ok(found.map_or(Reply::Later, Reply::count))

@@ -230,8 +230,9 @@ impl Play {
         }
         self.world.watch(&self.engine);
         match self.engine.cancel(&self.world, id, names.iter().map(String::as_bytes)) {
-            Some(found) => self.taken_back.said += found,
-            None => self.taken_back.commands.push(self.world.last_id()),
+            Ok(Some(found)) => self.taken_back.said += found,
+            Ok(None) => self.taken_back.commands.push(self.world.last_id()),
+            Err(rejected) => panic!("{rejected:?}"),
         }
     }
 
