@@ -22,7 +22,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: test-bare trial-bare stage deb tarball wheel test-packages
+.PHONY: test-minimum-rust test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -121,6 +121,9 @@ test-own-suites: module ## run the servers' own tests without the module and wit
 
 test-monitoring: setup module ## run the dashboard's queries and the alerts of docs/monitoring on a real Prometheus
 	@scripts/test-monitoring.sh
+
+test-minimum-rust: setup ## compile everything with the oldest Rust that Cargo.toml declares
+	@scripts/test-minimum-rust.sh
 
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)

@@ -25,13 +25,18 @@ def main() -> None:
     print(module_path())
 '''
 
-METADATA = """Metadata-Version: 2.1
+METADATA = """Metadata-Version: 2.4
 Name: rlock-server
 Version: {version}
 Summary: Distributed locks inside Redis and Valkey: the module for the server, and the command rlock
-License: MIT
+Author: the rlock authors
+License-Expression: MIT
+License-File: LICENSE
+License-File: THIRD-PARTY
 Requires-Python: >=3.10
+Classifier: Development Status :: 4 - Beta
 Classifier: Operating System :: POSIX :: Linux
+Classifier: Topic :: Database
 Description-Content-Type: text/markdown
 
 The module rlock for Redis 7.0 and newer and Valkey 8.0 and newer, and the command `rlock`:
