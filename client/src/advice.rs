@@ -50,12 +50,14 @@ pub(crate) fn in_words(error: &Error) -> String {
     }
 }
 
+const IN_DOUBT: &str = "unknown whether the lock was held until its release, no reply came";
+
 fn lost(error: &Error, cause: Option<&Cause>) -> String {
-    let what = match error.is_in_doubt() {
-        true => "not known whether it was held until it was given back, as no answer to that has come",
-        false => "lost, the lease has ended",
-    };
-    cause.map_or_else(|| what.to_owned(), |cause| format!("{what}: {cause}"))
+    match (error.loss(), cause) {
+        (Some(loss), _) => format!("lost: {loss}"),
+        (None, Some(cause)) => format!("{IN_DOUBT}: {cause}"),
+        (None, None) => IN_DOUBT.to_owned(),
+    }
 }
 
 /// Nothing has come that makes sense.

@@ -2,6 +2,7 @@
 //! words are kept, since they are what an operator will look for.
 
 use crate::kind::Kind;
+use crate::loss::Loss;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -59,8 +60,8 @@ struct Details {
     source: Option<Cause>,
     /// The server, if it is known.
     at: Option<Arc<str>>,
-    /// Nobody knows whether it was lost.
-    in_doubt: bool,
+    /// Why a lock was lost. None for a lost lock: a release in doubt.
+    loss: Option<Loss>,
 }
 
 /// The causes, for a `match`. The predicates of [`Error`] are shorter where only one matters.
@@ -97,14 +98,14 @@ pub enum ErrorKind {
     /// ended the wait (`UNBLOCKED`) … Or it is not the server that it was taken for: TLS that cannot work, a web server,
     /// no sentinel, a master that sentinels do not know. A client that was served before takes these for an outage.
     Refused,
-    /// The options make no sense together, or an address cannot be read.
+    /// An argument is refused before anything is sent, the options make no sense together, or an address cannot be read.
     Configuration,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
         let about = String::from_utf8_lossy(about.as_ref()).into_owned();
-        Self(Box::new(Details { kind, about, source: None, at: None, in_doubt: false }))
+        Self(Box::new(Details { kind, about, source: None, at: None, loss: None }))
     }
 
     /// A mistake in how things were put together.
@@ -142,17 +143,18 @@ impl Error {
         self
     }
 
-    /// What would tell whether it was held until it was given back is lost, for this reason.
+    /// The reply to a release is lost, for this reason.
     pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: Cause) -> Self {
-        let mut error = Self::because(ErrorKind::Lost, about, cause);
-        error.0.in_doubt = true;
-        error
+        Self::because(ErrorKind::Lost, about, cause)
     }
 
-    /// The same, where what counts is that the lease has ended.
-    pub(crate) fn into_loss(mut self) -> Self {
-        self.0.kind = ErrorKind::Lost;
-        self
+    pub(crate) fn lost(about: impl AsRef<[u8]>, loss: Loss) -> Self {
+        let mut error = Self::new(ErrorKind::Lost, about);
+        if let Loss::Overwritten(cause) | Loss::NotRenewed(cause) = &loss {
+            error.0.source.clone_from(&cause.0.source);
+        }
+        error.0.loss = Some(loss);
+        error
     }
 
     /// The cause.
@@ -223,7 +225,13 @@ impl Error {
     /// nothing is held, is the same whether that release has given it back or the server had forgotten it before.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
-        self.0.in_doubt
+        self.is_lost() && self.0.loss.is_none()
+    }
+
+    /// Why the lock was lost. `None` for other errors, and for a release [in doubt](Self::is_in_doubt).
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.0.loss.clone()
     }
 
     /// No server could be reached, or none answered.
@@ -272,10 +280,10 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { kind, about, source, at, in_doubt } = &*self.0;
+        let Details { kind, about, source, at, loss } = &*self.0;
         let mut shown = f.debug_struct("Error");
         shown.field("kind", kind).field("about", about).field("source", source).field("at", at);
-        shown.field("in_doubt", in_doubt).finish()
+        shown.field("loss", loss).finish()
     }
 }
 

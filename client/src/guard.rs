@@ -1,12 +1,13 @@
 //! What is held, for as long as it is.
 
-use crate::error::{Error, ErrorKind};
+use crate::engine::Fault;
+use crate::error::Error;
 use crate::fencing::{Fenced, Unfenced};
-use crate::foreign::heard;
+use crate::foreign::{heard, log};
 use crate::held_lock::HeldLock;
 use crate::loss::Loss;
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, OptionFuture, select};
 use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
 use std::fmt;
@@ -15,6 +16,7 @@ use std::marker::PhantomData;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+use tracing::{Level, warn};
 
 /// What is held: a lock, a permit, or [several locks](crate::Locks::all).
 ///
@@ -62,10 +64,10 @@ impl<F> Guard<F> {
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
     /// is dropped where it awaits, and takes no further step.
     ///
-    /// What the work came to is told if the lock could be vouched for when it was done, unless the server says that it was
-    /// not held: also if nobody knows whether the release has arrived. The server's answer to that is waited for once, for
-    /// [`Options::answer_timeout`](crate::Options::answer_timeout) at most; the release goes on in the background. Who
-    /// has to know more does without `run`, and calls [`release`](Self::release).
+    /// If the lease was guaranteed when the work ended, `run` returns the work's result, unless the server says that the
+    /// lock is not held or that something else is stored under its name. `run` waits for the reply to the release for at
+    /// most [`Options::answer_timeout`](crate::Options::answer_timeout). A release without a reply is logged as a warning
+    /// and goes on in the background. To learn more, call [`release`](Self::release) instead of `run`.
     ///
     /// Work that does not await cannot be stopped like this: a long computation, or calls that block. Do such work
     /// elsewhere, and [look](Self::is_lost) between its steps.
@@ -81,8 +83,8 @@ impl<F> Guard<F> {
     /// Dropped, the work is dropped, and the lock released in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if the work was stopped; and if it was done, but the server said that the lock was not held, or
-    /// the lease had ended by then and the server said nothing: what the work did may not have been protected to the end.
+    /// [`ErrorKind::Lost`] with its [reason](Error::loss), if the work was stopped, or was not protected to its end: the
+    /// server says that the lock is not held, or the lease was not guaranteed any more and the server does not reply.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Error> {
         let done = {
             let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
@@ -94,19 +96,21 @@ impl<F> Guard<F> {
             })
             .await
         };
-        let lost = Error::new(ErrorKind::Lost, self.names());
-        let Some(done) = done else { return Err(lost) };
-        let (limit, could_be_vouched_for) = (self.locks.first().map(HeldLock::answer_limit), !self.is_lost());
-        let limit = async {
-            if let Some(limit) = limit {
-                limit.await
-            }
+        let (names, loss) = (self.names(), self.loss());
+        let Some(done) = done else { return Err(Error::lost(names, loss.unwrap_or(Loss::Ended))) };
+        let limit = OptionFuture::from(self.locks.first().map(HeldLock::answer_limit));
+        let error = match heard(select(pin!(self.release()), pin!(limit))).await {
+            Either::Left((Ok(()), _)) => return Ok(done),
+            Either::Left((Err(error), _)) => error,
+            Either::Right(_) => Error::in_doubt(&names, Fault::timed_out().cause),
         };
-        match heard(select(pin!(self.release()), pin!(limit))).await {
-            Either::Left((Ok(()), _)) => Ok(done),
-            Either::Left((Err(error), _)) if error.is_lost() && !error.is_in_doubt() => Err(error),
-            _ if could_be_vouched_for => Ok(done),
-            _ => Err(lost),
+        match (loss, error.loss()) {
+            (Some(loss), _) => Err(Error::lost(names, loss)),
+            (None, Some(Loss::NotHeld | Loss::Overwritten(_))) => Err(error),
+            (None, _) => {
+                log(Level::WARN, || move || warn!(lock = %names, %error, "released, but without a reply"));
+                Ok(done)
+            }
         }
     }
 
@@ -159,21 +163,21 @@ impl<F> Guard<F> {
     /// awaited drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] if it was not held any more when this was called: somebody else may
-    /// have had it; and if [nobody knows](Error::is_in_doubt) whether it was, as the connection broke before the answer
-    /// had come. [`ErrorKind::Unavailable`] if the server does not answer for as long as
+    /// [`ErrorKind::Lost`] with its [reason](Error::loss) if the lock was not held any more when this was called: another
+    /// client may have had it. [`ErrorKind::Lost`] without a reason if the release is [in doubt](Error::is_in_doubt), as
+    /// the connection broke before the reply. [`ErrorKind::Unavailable`] if the server does not answer for as long as
     /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
         let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
-        let mut problem = None::<Error>;
+        let mut worst = None::<Error>;
         while let Some(released) = heard(releases.next()).await {
-            // That one was lost counts before that another was not given back.
-            let error = released.err().filter(|error| error.is_lost() || problem.is_none());
-            problem = problem.filter(|problem| problem.is_lost() || error.is_none()).or(error);
+            // A loss says more than a doubt, and both say more than a server that does not reply.
+            let rank = |error: &Error| (error.loss().is_some(), error.is_lost());
+            worst = worst.into_iter().chain(released.err()).max_by_key(rank);
         }
-        problem.map_or(Ok(()), Err)
+        worst.map_or(Ok(()), Err)
     }
 
     fn names(&self) -> String {

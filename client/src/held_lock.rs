@@ -126,7 +126,7 @@ impl HeldLock {
 
     /// Gives it back, and waits for the server's word. What is sent is on its way before this is awaited.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
-        let about = self.grant.key.clone();
+        let (about, lease) = (self.grant.key.clone(), self.grant.lease.clone());
         let told = (!self.is_released && self.shared.thread.is_here()).then(|| {
             let (tell, told) = oneshot::channel();
             self.give_back(self.shared.lane(&self.grant.key), Some(tell));
@@ -134,8 +134,8 @@ impl HeldLock {
         });
         async move {
             match told {
-                // There was nothing to be given back: it was lost before.
-                None => Err(Error::new(ErrorKind::Lost, &about)),
+                // A forked process holds nothing.
+                None => Err(Error::lost(&about, lease.loss())),
                 Some(told) => told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &about))),
             }
         }

@@ -321,6 +321,7 @@
 mod address;
 mod advice;
 mod alarms;
+mod arguments;
 #[cfg(feature = "blocking")]
 mod blocking;
 #[cfg(feature = "tls")]

@@ -1,5 +1,6 @@
 //! A lock by its name, a permit, or several locks, and how they are to be acquired.
 
+use crate::arguments;
 use crate::engine::{Lasting, Replicas, Side, Terms, Until, Wish};
 use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Unfenced};
@@ -70,13 +71,7 @@ impl Lock<Unfenced, Permit> {
 
 impl Lock<Unfenced, Several> {
     pub(crate) fn several(shared: Arc<Shared>, names: impl Iterator<Item = Arc<[u8]>>) -> Self {
-        let mut distinct = Vec::new();
-        for name in names {
-            if !distinct.contains(&name) {
-                distinct.push(name);
-            }
-        }
-        Self::new(shared, distinct, Side::Plain, None)
+        Self::new(shared, names.collect(), Side::Plain, None)
     }
 }
 
@@ -101,8 +96,7 @@ impl<F> Lock<F> {
     /// acquires it again waits for itself.
     ///
     /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
-    /// programs with one owner have the lock at the same time. The server allows 1 to 512 bytes, but not `mode`, nor
-    /// what ends in `:write`.
+    /// programs with one owner have the lock at the same time. 1 to 512 bytes, not `mode`, and not ending in `:write`.
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Arc::from(owner.as_ref()));
         self
@@ -130,7 +124,7 @@ impl<F, K> Lock<F, K> {
         self
     }
 
-    /// After the grant, waits until that many replicas have confirmed it. If they have not in time, the lock is
+    /// After the grant, waits until that many replicas, at least 1, have confirmed it. If they have not in time, the lock is
     /// released, and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
     /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
     ///
@@ -212,16 +206,15 @@ impl<F, K> Lock<F, K> {
 
     /// For its owner, if it has one; else for a holder that nobody has had before.
     async fn acquire_if(&self, until: Until) -> Result<Option<Guard<F>>, Error> {
-        let Some((key, more)) = self.names.split_first() else {
-            return Err(Error::configuration("all", "there is no lock in the set"));
-        };
+        let shown = self.shown();
+        let (key, more) = arguments::checked(&self.names, &shown, &self.terms, self.owner.as_deref())?;
         let holder = self.owner.clone().unwrap_or_else(|| self.shared.fresh_holder());
-        let span = debug_span!("acquire", lock = %self.shown(), holder = %String::from_utf8_lossy(&holder));
+        let span = debug_span!("acquire", lock = %shown, holder = %String::from_utf8_lossy(&holder));
         let (key, more, named) = (key.clone(), more.to_vec(), self.owner.is_some());
         let wish = Wish { key, more, holder, named, terms: self.terms, until };
         match heard(acquire(&self.shared, wish)).instrument(span).await {
             Ok(held) => Ok(held.map(Guard::of)),
-            Err(error) if self.names.len() > 1 => Err(error.about_all(self.shown())),
+            Err(error) if self.names.len() > 1 => Err(error.about_all(shown)),
             Err(error) => Err(error),
         }
     }

@@ -47,7 +47,7 @@ impl Locks {
     }
 
     /// The locks of all these names, which are acquired in one step: all or none. They are locks like any other, up to 64; in
-    /// a cluster of one slot. A name that is given twice counts once. While they are waited for none of them is taken, so
+    /// a cluster of one slot; each name is given once. While they are waited for none of them is taken, so
     /// two sets cannot wait for each other. The guard is lost as soon as one of them is.
     ///
     /// ```no_run

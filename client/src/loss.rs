@@ -1,34 +1,45 @@
-//! Why a guard is lost, told apart by what can be done about it.
+//! Why a lock was lost: one of four reasons, which are the same in all languages.
 
 use crate::advice::in_words;
 use crate::error::Error;
 use std::fmt;
 
-/// Why a guard is lost, as far as this client knows. [`Guard::loss`](crate::Guard::loss) tells it.
+/// Why a lock was lost, as far as this client knows: [`Guard::loss`](crate::Guard::loss),
+/// [`Error::loss`](crate::Error::loss).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The server said, when it was asked to renew the lease, that the lock is not held: somebody has broken or deleted
-    /// it, a failover or a restart has forgotten it, or this machine was suspended for longer than the lease.
+    /// The server replied to a renewal or a release that the lock is not held: it was broken or deleted, a restart or a
+    /// failover forgot it, or this machine was suspended for longer than the lease.
     NotHeld,
-    /// Something else is under the lock's name. The server's words are in the error.
+    /// Something else is stored under the lock's name. The server's words are in the error.
     Overwritten(Error),
-    /// The lease has ended, as it could not be renewed. The error is the last renewal's: no server answered, or it
-    /// refused.
+    /// The lease ended because no renewal came through. The error is the last renewal's.
     NotRenewed(Error),
-    /// The lease has ended, and no renewal had failed: it was a fixed one, or this program or its machine stood still.
+    /// The lease ended and no renewal had failed: a fixed lease, or the program or its machine stalled.
     Ended,
+}
+
+impl Loss {
+    /// The reason as one word, the same in all languages: `not-held`, `overwritten`, `not-renewed` or `ended`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotHeld => "not-held",
+            Self::Overwritten(_) => "overwritten",
+            Self::NotRenewed(_) => "not-renewed",
+            Self::Ended => "ended",
+        }
+    }
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotHeld => f.write_str("the server says that it is not held"),
-            Self::Overwritten(error) => {
-                write!(f, "something else is under its name ({}): keep data under other names", error.reason())
-            }
-            Self::NotRenewed(error) => write!(f, "it could not be renewed: {}", in_words(error)),
-            Self::Ended => f.write_str("its lease has ended"),
+            Self::NotHeld => f.write_str("the server says that it is not held: it was broken, deleted or forgotten"),
+            Self::Overwritten(error) => write!(f, "its name now stores something else ({})", error.reason()),
+            Self::NotRenewed(error) => write!(f, "the lease could not be renewed: {}", in_words(error)),
+            Self::Ended => f.write_str("the lease has ended"),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::shown;
 use crate::signals::Signals;
 use crate::wait::GOODBYE;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Guard, Loss};
+use rlock_client::{Error, Guard};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -34,7 +34,7 @@ pub async fn give_back(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u
         released = guard.release() => match released {
             Ok(()) => return done.code,
             Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &done, &error),
-            Err(error) => (loss.or_else(|| loss_by_release(&error)), error.to_string()),
+            Err(error) => (loss.or_else(|| error.loss()), error.to_string()),
         },
         () = told_to_stop(signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
     };
@@ -68,15 +68,6 @@ fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
         "{key}: it is not known {what}, others may have had it: the connection broke while it was given back ({why})"
     ));
     exit::LOST
-}
-
-/// The release tells that it was not held any more, and nothing had told so before.
-fn loss_by_release(error: &Error) -> Option<Loss> {
-    match error.code() {
-        _ if !error.is_lost() => None,
-        Some(_) => Some(Loss::Overwritten(error.clone())),
-        None => Some(Loss::NotHeld),
-    }
 }
 
 async fn told_to_stop(signals: &mut Signals) {

@@ -4,7 +4,6 @@ use rlock_client::Loss;
 
 pub fn of(loss: &Loss) -> String {
     match loss {
-        Loss::NotHeld => format!("{loss}: somebody broke or deleted it, or a failover or a restart forgot it"),
         Loss::Ended => format!("{loss}, as rlock or this machine stood still: a longer --lease?"),
         _ => loss.to_string(),
     }

@@ -50,7 +50,7 @@ fn ended_with(held: Child, code: i32, words: &str) {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(code), "{said}");
     assert!(said.starts_with("rlock: key: the lock was lost") && said.contains(words), "{said}");
-    assert!(said.contains("somebody broke or deleted it") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("it was broken, deleted or forgotten") && said.lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -133,8 +133,8 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
     let cases = [
-        ("DEL key", ["(with 0)", "not held: somebody broke or deleted it"]),
-        ("SET key text", ["(with 0)", "something else is under its name (WRONGTYPE"]),
+        ("DEL key", ["(with 0)", "not held: it was broken, deleted"]),
+        ("SET key text", ["(with 0)", "its name now stores something else (WRONGTYPE"]),
     ];
     for (replacement, words) in cases {
         let place = Place::new();
@@ -154,8 +154,8 @@ fn a_loss_that_shows_only_at_the_end_counts() {
 fn why_the_lock_was_lost_is_said_in_the_same_line() {
     const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
     let cases: [(&[&str], &[&str]); 6] = [
-        (&["RLOCK.BREAK key"], &["not held: somebody broke or deleted it"]),
-        (&["SET key text"], &["something else is under its name (WRONGTYPE", "other names"]),
+        (&["RLOCK.BREAK key"], &["not held: it was broken, deleted"]),
+        (&["SET key text"], &["its name now stores something else (WRONGTYPE"]),
         (&["ACL SETUSER default -rlock.renew"], &["could not be renewed: refused: NOPERM", "rlock.renew", "ACL"]),
         (&["CONFIG SET requirepass new", KICK], &["could not be renewed", "wants a password"]),
         (&["DEBUG SLEEP 4"], &["could not be renewed: no server answers", "timed out"]),
@@ -202,7 +202,7 @@ fn a_server_that_comes_back_without_the_lock_ends_cmd() {
     place.wait_for("log", "ready");
     let server = server.crash().start();
     run(rlock(&server, &["run", "--no-wait", "key", "--", "true"])).succeeded();
-    running.end().failed(76, &["key: the lock was lost", "a restart forgot it"]);
+    running.end().failed(76, &["key: the lock was lost", "broken, deleted or forgotten"]);
 }
 
 /// It keeps the lock, and cannot keep its lease alive.

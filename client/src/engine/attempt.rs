@@ -26,8 +26,9 @@ use super::route::Route;
 use super::session::Ticket;
 use super::terms::{Lasting, Replicas, Side, Terms, Until};
 use super::{Asker, Body, Engine, HoldId, Lane, NodeId, Tell, Timer};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::foreign::log;
+use crate::loss::Loss;
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -325,7 +326,7 @@ impl Engine {
                     attempt.errand = errand;
                 }
                 Ok(false) => {
-                    let lost = Error::new(ErrorKind::Lost, &grant.key);
+                    let lost = Error::lost(&grant.key, Loss::NotHeld);
                     self.is_unconfirmed(id, lost);
                 }
                 Err(fault) => self.grant_confirmed(id, Err(fault)),
@@ -611,13 +612,12 @@ impl Engine {
     fn is_held(&mut self, id: u64, outcome: Result<Grant, Error>) {
         let now = self.now;
         let Some(attempt) = self.forget_attempt(id) else { return };
-        let outcome = match outcome {
-            Ok(grant) if grant.all().any(|one| one.lease.remaining(now).is_zero()) => {
-                self.gives_back(&grant);
-                Err(Error::new(ErrorKind::Lost, &grant.key))
-            }
-            outcome => outcome,
-        };
+        let outcome = outcome.and_then(|grant| {
+            let lost = grant.all().find(|one| one.lease.remaining(now).is_zero());
+            let Some(lost) = lost.map(|one| Error::lost(&one.key, one.lease.loss())) else { return Ok(grant) };
+            self.gives_back(&grant);
+            Err(lost)
+        });
         let unheard = match attempt.tell {
             Some(tell) => tell.send(outcome.map(Some)).err(),
             None => Some(outcome.map(Some)),

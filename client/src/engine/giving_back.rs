@@ -25,6 +25,7 @@ use super::terms::Side;
 use super::{Asker, Body, Engine, HoldId, Lane, Tell, Timer};
 use crate::error::{Cause, Error, ErrorKind};
 use crate::foreign::log;
+use crate::loss::Loss;
 use std::io;
 use std::time::{Duration, Instant};
 use tracing::{Level, debug};
@@ -41,8 +42,8 @@ pub(super) struct Giving {
     extent: Extent,
     lease: Duration,
     lane: Lane,
-    /// Until when it could be vouched for, unless it was lost already.
-    vouched: Option<Instant>,
+    /// Until when it was guaranteed when its release began, or why it was lost before.
+    vouched: Result<Instant, Loss>,
     tell: Option<Tell<Released>>,
     /// Whether it is known what has become of it.
     pub is_told: bool,
@@ -64,8 +65,8 @@ pub(super) struct Giving {
 
 /// What is told unless a late answer says that it was held.
 enum Absence {
-    /// The server has said so at that time, in these words; then to go on, or not.
-    Told { at: Instant, lost: Error, then: Next },
+    /// The server has said so at that time; then to go on, or not.
+    Told { at: Instant, loss: Loss, then: Next },
     /// It is not asked, as others of the same owner are there again.
     Doubtful,
 }
@@ -80,7 +81,11 @@ impl Giving {
     /// Whether it is under way, and may come to the server when what it gives back is over, and another guard's begun.
     pub(super) fn could_take(&self, hold: HoldId, now: Instant) -> bool {
         let is_one = self.hold == hold && self.extent == Extent::One && self.errand != 0;
-        is_one && self.vouched.is_none_or(|until| until <= now)
+        is_one && !self.is_vouched_at(now)
+    }
+
+    fn is_vouched_at(&self, time: Instant) -> bool {
+        self.vouched.as_ref().is_ok_and(|until| time < *until)
     }
 }
 
@@ -88,7 +93,7 @@ impl Engine {
     /// Gives back what a guard has.
     pub(super) fn release(&mut self, grant: &Grant, lane: Lane, tell: Option<Tell<Released>>) {
         let vouched = grant.lease.release(self.now);
-        let is_vouched = vouched.is_some();
+        let is_vouched = vouched.is_ok();
         let extent = self.holds.get_mut(&grant.hold).and_then(|it| it.guard_goes(grant.side, &grant.lease, is_vouched));
         if !self.holds.get(&grant.hold).is_some_and(|hold| hold.is_kept()) {
             self.keep_no_more(grant.hold);
@@ -96,7 +101,7 @@ impl Engine {
         match (extent, tell) {
             (Some(extent), tell) => self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, tell),
             // There was nothing to be given back: it was lost before.
-            (None, Some(tell)) => _ = tell.send(Err(Error::new(ErrorKind::Lost, &grant.key))),
+            (None, Some(tell)) => _ = tell.send(Err(Error::lost(&grant.key, grant.lease.loss()))),
             (None, None) => {}
         }
         self.drop_if_unused(grant.hold);
@@ -109,7 +114,7 @@ impl Engine {
         side: Side,
         extent: Extent,
         lease: Duration,
-        vouched: Option<Instant>,
+        vouched: Result<Instant, Loss>,
         lane: Lane,
         tell: Option<Tell<Released>>,
     ) {
@@ -200,7 +205,7 @@ impl Engine {
                 self.tells(id, Ok(()));
                 self.giving_is_done(id);
             }
-            (Ok(false), _) => self.is_absent(id, None),
+            (Ok(false), _) => self.is_absent(id, Loss::NotHeld),
             (Err(fault), Extent::One) => self.one_failed(id, fault),
             (Err(fault), Extent::All) => self.all_failed(id, fault),
         }
@@ -214,7 +219,7 @@ impl Engine {
         let is_unknown = fault.what == What::Silent;
         let next = now + giving.short.next();
         // Behind the end of its lease it could take what another one was granted since.
-        let lasts = !hold.named || giving.vouched.is_some_and(|until| next < until);
+        let lasts = !hold.named || giving.is_vouched_at(next);
         if !is_unknown && lasts && fault.may_pass() && now < giving.began + patience {
             return self.gives_again(id, next);
         }
@@ -248,22 +253,21 @@ impl Engine {
         let Some(hold) = self.givings.get(&id).and_then(|giving| self.holds.get(&giving.hold)) else { return };
         // With something else in its place, it is not held.
         if fault.is_overwritten() {
-            let lost = fault.into_error(&hold.key).into_loss();
-            return self.is_absent(id, Some(lost));
+            let loss = Loss::Overwritten(fault.into_error(&hold.key));
+            return self.is_absent(id, loss);
         }
         let error = fault.into_error(&hold.key);
         self.tells(id, Err(error));
         self.goes_on(id, next);
     }
 
-    /// The server says that it is not held, in these words.
-    fn is_absent(&mut self, id: u64, overwritten: Option<Error>) {
+    /// The server says that it is not held.
+    fn is_absent(&mut self, id: u64, loss: Loss) {
         let Some(giving) = self.givings.get(&id) else { return };
         let Some(hold) = self.holds.get(&giving.hold) else { return };
-        let goes_on = overwritten.is_none() && giving.extent == Extent::All && hold.is_doubtful(giving.side);
+        let goes_on = loss == Loss::NotHeld && giving.extent == Extent::All && hold.is_doubtful(giving.side);
         let then = if goes_on { Next::Again } else { Next::Done };
-        let lost = overwritten.unwrap_or_else(|| Error::new(ErrorKind::Lost, &hold.key));
-        self.listens(id, Absence::Told { at: self.now, lost, then });
+        self.listens(id, Absence::Told { at: self.now, loss, then });
     }
 
     /// For answers that are late, if any may come. A server that answers now has sent them by now, or never will.
@@ -307,8 +311,8 @@ impl Engine {
         };
         let (error, next) = match absence {
             Absence::Doubtful => (doubtful(giving), Next::Done),
-            Absence::Told { at, lost, then } => {
-                let has_ended = giving.vouched.is_some_and(|until| until <= at);
+            Absence::Told { at, loss, then } => {
+                let has_ended = !giving.is_vouched_at(at);
                 let error = match (&giving.unanswered, &giving.interrupted) {
                     (Some(_), _) => doubtful(giving),
                     (None, Some(_)) if has_ended => doubtful(giving),
@@ -316,7 +320,7 @@ impl Engine {
                         let why = io::Error::new(io::ErrorKind::TimedOut, "not before the lease had ended");
                         Error::because(ErrorKind::Unavailable, &hold.key, why.into())
                     }
-                    (None, _) => lost,
+                    (None, _) => Error::lost(&hold.key, loss),
                 };
                 (error, then)
             }
@@ -364,7 +368,10 @@ impl Engine {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         giving.is_told = true;
         if let Some(tell) = giving.tell.take() {
-            let result = if giving.vouched.is_some() { result } else { result.map_err(Error::into_loss) };
+            let result = match (&giving.vouched, self.holds.get(&giving.hold)) {
+                (Err(loss), Some(hold)) => result.map_err(|_| Error::lost(&hold.key, loss.clone())),
+                _ => result,
+            };
             // The caller may have gone.
             let _ = tell.send(result);
         }

@@ -80,11 +80,14 @@ impl Lease {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// It is given back. Returns until when it can be vouched for, unless it is lost.
-    pub(crate) fn release(&self, now: Instant) -> Option<Instant> {
+    /// Ends it at its release. Returns until when it is guaranteed, or why it was lost before.
+    pub(crate) fn release(&self, now: Instant) -> Result<Instant, Loss> {
         let (wakers, until) = {
             let mut state = self.state();
-            let until = Some(state.until).filter(|until| !state.is_over && *until > now);
+            let until = match !state.is_over && state.until > now {
+                true => Ok(state.until),
+                false => Err(state.trouble.clone().unwrap_or(Loss::Ended)),
+            };
             (state.is_over, state.is_released) = (true, true);
             (std::mem::take(&mut state.wakers), until)
         };

@@ -142,6 +142,8 @@ async fn a_lock_with_replicas() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    let lock = locks.lock("key").replicas(0, Duration::from_millis(10));
+    let replica = Server::start();
+    replica.follow(&server);
+    let lock = locks.lock("key").replicas(1, Duration::from_secs(10));
     assert!(dropped_everywhere(&mut client, &["key"], || acquire(lock.clone())).await > 0);
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 /// By each of the three ways.
-async fn refusals(lock: &Lock) -> [Error; 3] {
+async fn refusals<F, K>(lock: &Lock<F, K>) -> [Error; 3] {
     let limit = Duration::from_millis(100);
     [
         lock.try_acquire().await.map(drop).unwrap_err(),
@@ -25,13 +25,7 @@ async fn the_servers_own_words_are_kept() {
     client.say("SET text 1");
     client.say("HSET foreign field value");
     let cases = [
-        (locks.lock("a").owner(""), ErrorKind::Refused, "ERR holder must be"),
-        (locks.lock("a").owner("mode"), ErrorKind::Refused, "ERR holder must be"),
-        (locks.lock("a").owner("x".repeat(513)), ErrorKind::Refused, "ERR holder must be"),
-        (locks.lock("a").lease(Duration::ZERO), ErrorKind::Refused, "ERR lease must be"),
-        (locks.lock("a").fixed_lease(Duration::from_micros(999)), ErrorKind::Refused, "ERR lease must be"),
-        (locks.lock("a").lease(Duration::MAX), ErrorKind::Refused, "ERR lease must be"),
-        (locks.lock("a").fixed_lease(Duration::MAX), ErrorKind::Refused, "ERR lease must be"),
+        (locks.lock("a").lease(Duration::from_millis(u64::MAX >> 1)), ErrorKind::Refused, "ERR lease must be"),
         (locks.lock("text"), ErrorKind::Refused, "WRONGTYPE"),
         (locks.lock("foreign").owner("field"), ErrorKind::Refused, "WRONGTYPE"),
     ];
@@ -46,6 +40,39 @@ async fn the_servers_own_words_are_kept() {
         }
     }
     assert!(!exists(&mut client, "a"));
+}
+
+/// No server is there: an argument that got further would be `Unavailable`.
+#[tokio::test]
+async fn arguments_that_are_refused() {
+    let options = Locks::options().lazily().patience(Duration::from_millis(1));
+    let locks = options.connect_to("redis://127.0.0.1:1").await.unwrap();
+    let (lock, second) = (locks.lock("a"), Duration::from_secs(1));
+    let owners = ["".to_owned(), "x".repeat(513), "mode".to_owned(), "x:write".to_owned()];
+    for owner in owners {
+        is_refused(lock.clone().owner(owner), "owner").await;
+    }
+    for lease in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
+        is_refused(lock.clone().lease(lease), "lease").await;
+        is_refused(lock.clone().fixed_lease(lease), "lease").await;
+    }
+    is_refused(lock.clone().max_waiters(0), "max_waiters").await;
+    is_refused(lock.clone().replicas(0, second), "replicas").await;
+    is_refused(locks.permits("gpu", 0), "limit").await;
+    is_refused(locks.permits("gpu", 100_001), "limit").await;
+    is_refused(locks.lock(""), "empty").await;
+    is_refused(locks.all([] as [&str; 0]), "at least one name").await;
+    is_refused(locks.all(["a", ""]), "empty").await;
+    is_refused(locks.all(["a", "b", "a"]), "twice").await;
+    is_refused(locks.all((0..65).map(|number| number.to_string())), "64 names").await;
+    assert!(lock.acquire().await.unwrap_err().is_unavailable());
+}
+
+async fn is_refused<F, K>(lock: Lock<F, K>, words: &str) {
+    for refusal in refusals(&lock).await {
+        assert_eq!(refusal.kind(), ErrorKind::Configuration, "{refusal}");
+        assert!(refusal.to_string().contains(words), "{refusal} should say {words}");
+    }
 }
 
 #[tokio::test]

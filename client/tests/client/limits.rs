@@ -111,7 +111,7 @@ async fn a_renewal_after_a_wait_does_not_lengthen_it() {
     let server = Server::start();
     let network = Proxy::to(&server);
     let locks = Locks::options().lease(Duration::from_secs(1)).connect_to(network.url()).await.unwrap();
-    let lock = locks.lock("a").replicas(0, LIMIT);
+    let lock = locks.lock("a").replicas(1, LIMIT);
     let limit = LIMIT * 6;
     is_kept(async || {
         let mut client = server.client();

@@ -199,7 +199,8 @@ async fn a_lost_guard_stays_lost_when_its_owner_acquires_again() {
 /// then must not be given back as well.
 #[tokio::test]
 async fn a_release_under_way_does_not_take_what_comes_after_it() {
-    let server = Server::start();
+    let (server, replica) = (Server::start(), Server::start());
+    replica.follow(&server);
     let mut client = server.client();
     let network = Proxy::to(&server);
     let locks = Locks::connect(network.url()).await.unwrap();
@@ -215,7 +216,7 @@ async fn a_release_under_way_does_not_take_what_comes_after_it() {
     let sent = tokio::time::timeout(Duration::from_millis(100), &mut releasing).await;
     assert!(sent.is_err(), "it cannot have arrived");
     // Who needs a replica's word has a connection of its own, which nothing holds back.
-    let lock = lock.replicas(0, Duration::from_millis(10));
+    let lock = lock.replicas(1, Duration::from_secs(10));
     let mut acquiring = Box::pin(lock.acquire());
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut acquiring).await.is_err(), "it does not wait");
     network.let_through();

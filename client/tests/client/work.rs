@@ -7,7 +7,7 @@
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
 use futures_util::FutureExt;
-use rlock_client::{Error, Guard, Locks};
+use rlock_client::{Error, Guard, Locks, Loss};
 use rlock_testing::{Client, PATIENCE, Server};
 use std::cell::Cell;
 use std::future::pending;
@@ -63,7 +63,7 @@ async fn no_step_is_taken_once_a_renewal_has_found_the_lock_gone() {
     let server = Server::start();
     let mut client = server.client();
     let locks = Locks::options().lease(SHORT * 5).connect_to(url(&server)).await.unwrap();
-    for removal in ["DEL a", "RLOCK.BREAK a", "SET a text"] {
+    for (removal, reason) in [("DEL a", "not-held"), ("RLOCK.BREAK a", "not-held"), ("SET a text", "overwritten")] {
         let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
         let removes = |number| {
             if number == BEFORE {
@@ -71,7 +71,7 @@ async fn no_step_is_taken_once_a_renewal_has_found_the_lock_gone() {
             }
         };
         let error = run(guard, STEPS, Duration::from_millis(1), &record, removes).await.unwrap_err();
-        assert!(error.is_lost(), "{removal}: {error}");
+        assert_eq!(error.loss().map(|loss| loss.word()), Some(reason), "{removal}: {error}");
         assert_eq!(record.too_many.get(), 0, "{removal}: of {} steps", record.taken.get());
         assert!((BEFORE + 1..STEPS).contains(&record.taken.get()), "{removal}: {} steps", record.taken.get());
         client.say("DEL a");
@@ -141,10 +141,10 @@ async fn work_that_ends_after_the_loss_is_a_loss() {
     let locks = locks_on(&server).await;
     let guard = locks.lock("a").fixed_lease(SHORT).acquire().await.unwrap();
     let worked = guard.run(async { thread::sleep(SHORT + SHORT / 10) }).await;
-    assert!(worked.unwrap_err().is_lost());
+    assert_eq!(worked.unwrap_err().loss(), Some(Loss::Ended));
     let guard = locks.lock("b").acquire().await.unwrap();
     let worked = guard.run(async { server.client().say("DEL b") }).await;
-    assert!(worked.unwrap_err().is_lost(), "the release has shown it");
+    assert_eq!(worked.unwrap_err().loss(), Some(Loss::NotHeld), "the release has shown it");
 }
 
 /// It may borrow, need not be sent to another thread, and its result is any.

@@ -6,6 +6,7 @@ use super::super::pause::Pause;
 use super::super::request::Extent;
 use super::super::{Asker, Engine, Lane, Timer};
 use super::{Attempt, Outcome, State};
+use crate::loss::Loss;
 
 impl Engine {
     /// Its caller waits no longer.
@@ -96,7 +97,7 @@ impl Engine {
             let (is_to_be_given_back, side) = (fails(hold), attempt.terms.side);
             let lease = attempt.lease(hold, false, now);
             if is_to_be_given_back {
-                self.give(hold_id, side, Extent::All, lease, None, Lane::Own, None);
+                self.give(hold_id, side, Extent::All, lease, Err(Loss::Ended), Lane::Own, None);
             }
         }
         self.forget_attempt(id);
