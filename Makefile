@@ -74,6 +74,11 @@ test-clients: setup module ## test the clients for other languages, all by one s
 test-peers: setup module ## run other projects' own lock tests on rlock; some: PEERS="redis-py redlock"
 	@scripts/test-peers.sh $(PEERS)
 
+test-deploys: setup module ## test that SIGTERM hands a lock over at once; some: CLIENTS="python go" ROUNDS=5
+	@[ "$(CLIENTS)" = rust ] || scripts/setup.sh clients $(filter-out rust,$(CLIENTS))
+	@deploys=$$(scripts/adapters.sh --deploys $(CLIENTS)) && \
+		RLOCK_DEPLOYS=$$deploys RLOCK_DEPLOY_ROUNDS=$(or $(ROUNDS),100) cargo test $(tested) --test deploys
+
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking commands tls
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/adapters.sh [python] [node] [go] [java]: builds these clients, or all, in target/clients, and prints for each the
-# line by which the suite in clients/conformance finds its adapter: name=command.
+# scripts/adapters.sh [--deploys] [python] [node] [go] [java]: builds these clients, or all, in target/clients, and prints for
+# each the line by which the suite in clients/conformance finds its adapter: name=command. With --deploys, Rust's client is
+# built, too, and the lines are those of the programs for its test `deploys`.
 #
 # So RLOCK_ADAPTERS=$(scripts/adapters.sh) is all that `cargo test -p rlock-conformance` and the chaos need to take them.
 set -euo pipefail
@@ -20,7 +21,7 @@ python_adapter() {
     "$bin/maturin" build --quiet --manifest-path clients/python/Cargo.toml --interpreter "$bin/python" --profile binding \
         --compatibility linux --out "$work/wheel" >&2
     "$bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$work"/wheel/*.whl
-    echo "python=$bin/python clients/python/tests/adapter.py"
+    commands "$bin/python clients/python/tests/adapter.py" "$bin/python clients/python/examples/deploy.py"
 }
 
 # In a copy, as Node looks for packages beside the program.
@@ -32,12 +33,12 @@ node_adapter() {
     rm -rf "$work/node/src" "$work/node/Cargo.toml" "$work/node/build.rs"
     cp "$target/binding/librlock_node.so" "$work/node/rlock.linux-$(node -p process.arch)-gnu.node"
     (cd "$work/node" && npm ci --silent --no-audit --no-fund >&2)
-    echo "node=node $work/node/test/adapter.mjs"
+    commands "node $work/node/test/adapter.mjs" "node $work/node/examples/deploy.mjs"
 }
 
 go_adapter() {
-    (cd clients/go && go build -o "$work/go-adapter" ./adapter)
-    echo "go=$work/go-adapter"
+    (cd clients/go && go build -o "$work/go-adapter" ./adapter && go build -o "$work/go-deploy" ./examples/deploy)
+    commands "$work/go-adapter" "$work/go-deploy"
 }
 
 java_adapter() {
@@ -48,9 +49,21 @@ java_adapter() {
         "-Drlock.jar=$(echo "$out"/rlock-redisson/rlock-redisson-*.jar)" test-compile dependency:build-classpath \
         -Dmdep.includeScope=test "-Dmdep.outputFile=$out/classpath" >&2
     # It is to begin soon, and lives for a minute.
-    echo "java=java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp $out/tests/test-classes:$(<"$out/classpath") rlock.WrappedAdapter"
+    local java="java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp $out/tests/test-classes:$(<"$out/classpath")"
+    commands "$java rlock.WrappedAdapter" "$java rlock.WrappedDeploy"
 }
 
-for client in "${@:-python node go java}"; do
+# The suite has an adapter of its own.
+rust_adapter() {
+    cargo build --quiet -p rlock-client --example deploy
+    commands "$target/debug/rust-adapter" "$target/debug/examples/deploy"
+}
+
+# commands ADAPTER DEPLOY: prints the one that is wanted.
+commands() { if [ "$deploys" ]; then echo "$one=$2"; else echo "$one=$1"; fi; }
+
+deploys="" all="python node go java"
+[ "${1-}" != --deploys ] || { deploys=yes all="rust $all" && shift; }
+for client in "${@:-$all}"; do
     for one in $client; do "${one}_adapter" </dev/null; done
 done
