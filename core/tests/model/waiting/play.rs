@@ -350,7 +350,9 @@ impl Play {
                 return;
             }
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
-            other @ (Ok(Acquiring::GrantedAll { .. }) | Err(Rejected::TooManyTickets)) => panic!("{other:?} of one lock"),
+            other @ (Ok(Acquiring::GrantedAll { .. }) | Err(Rejected::TooManyTickets)) => {
+                panic!("{other:?} of one lock")
+            }
         };
         assert!(as_many <= most, "no more wait than may");
         assert!(max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
