@@ -5,7 +5,7 @@ go 1.24
 require (
 	github.com/go-redsync/redsync/v4 v4.13.0
 	github.com/redis/go-redis/v9 v9.22.0
-	github.com/rlock/rlock/clients/go v0.0.0
+	github.com/rlock/rlock/clients/go v0.1.0
 )
 
 require (

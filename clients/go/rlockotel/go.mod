@@ -3,7 +3,7 @@ module github.com/rlock/rlock/clients/go/rlockotel
 go 1.24
 
 require (
-	github.com/rlock/rlock/clients/go v0.0.0
+	github.com/rlock/rlock/clients/go v0.1.0
 	go.opentelemetry.io/otel v1.38.0
 	go.opentelemetry.io/otel/metric v1.38.0
 	go.opentelemetry.io/otel/sdk v1.38.0
