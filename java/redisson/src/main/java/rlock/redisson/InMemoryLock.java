@@ -1,0 +1,199 @@
+package rlock.redisson;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.redisson.api.RLock;
+
+/**
+ * One lock of {@link InMemoryLocks}, or several as one. Redisson's interfaces have the same few methods in many forms:
+ * with and without a lease, a wait, a thread's id, and as futures. So one handler reads the form from the name and the
+ * arguments.
+ */
+final class InMemoryLock implements InvocationHandler, Watched {
+    final List<InMemoryHolds> members;
+    private final Side side;
+
+    private InMemoryLock(Side side, List<InMemoryHolds> members) {
+        this.side = side;
+        this.members = members;
+    }
+
+    static <L extends RLock> L of(Class<L> type, Side side, List<InMemoryHolds> members) {
+        return type.cast(Proxy.newProxyInstance(InMemoryLock.class.getClassLoader(),
+                new Class<?>[] {type, Watched.class}, new InMemoryLock(side, members)));
+    }
+
+    static InMemoryLock of(RLock lock) {
+        if (Proxy.isProxyClass(lock.getClass()) && Proxy.getInvocationHandler(lock) instanceof InMemoryLock) {
+            return (InMemoryLock) Proxy.getInvocationHandler(lock);
+        }
+        throw new IllegalArgumentException("not a lock of InMemoryLocks: " + lock);
+    }
+
+    /** The arguments of one call: durations stand before their unit, a thread's id behind it or alone. */
+    private static final class Form {
+        final boolean isAsync;
+        final boolean isTry;
+        final boolean isInterruptible;
+        final boolean canWait;
+        final boolean hasToken;
+        final long wait;
+        final long lease;
+        final long thread;
+
+        Form(String name, Object[] arguments) {
+            List<Object> all = arguments == null ? List.of() : Arrays.asList(arguments);
+            isAsync = name.endsWith("Async");
+            isTry = name.startsWith("try");
+            hasToken = name.contains("AndGetToken");
+            int unit = (int) all.stream().takeWhile(one -> !(one instanceof TimeUnit)).count();
+            boolean hasUnit = unit < all.size();
+            List<Long> times = new ArrayList<>();
+            for (int i = 0; hasUnit && i < unit; i++) {
+                times.add(((TimeUnit) all.get(unit)).toNanos((Long) all.get(i)));
+            }
+            wait = !isTry ? InMemoryHolds.FOR_EVER : times.isEmpty() ? 0 : times.remove(0);
+            lease = times.isEmpty() || times.get(0) <= 0 ? InMemoryHolds.FOR_EVER : times.get(0);
+            canWait = name.startsWith("lock") || isTry && wait > 0;
+            boolean hasThread = !all.isEmpty() && all.get(all.size() - 1) instanceof Long;
+            thread = hasThread ? (Long) all.get(all.size() - 1) : NativeLock.me();
+            isInterruptible = !isAsync && (name.startsWith("lockInterruptibly") || isTry && hasUnit);
+        }
+    }
+
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+        if (method.getDeclaringClass() == Watched.class) {
+            return method.invoke(this, arguments);
+        }
+        String name = method.getName();
+        if (name.equals("equals")) {
+            return proxy == arguments[0];
+        }
+        Form form = new Form(name, arguments);
+        if (!form.isAsync) {
+            return answer(name, form);
+        }
+        CompletableFuture<Object> later = new CompletableFuture<>();
+        Runnable work = () -> {
+            try {
+                later.complete(answer(name.substring(0, name.length() - "Async".length()), form));
+            } catch (Throwable e) {
+                later.completeExceptionally(e);
+            }
+        };
+        if (form.canWait) {
+            Thread waiter = new Thread(work, "waits for " + name());
+            waiter.setDaemon(true);
+            waiter.start();
+        } else {
+            work.run();
+        }
+        return Server.asRedissons(later);
+    }
+
+    private String name() {
+        return members.stream().map(holds -> holds.name).collect(Collectors.joining(","));
+    }
+
+    private Object answer(String name, Form form) throws InterruptedException {
+        InMemoryHolds first = members.get(0);
+        switch (name) {
+            case "lock":
+            case "lockInterruptibly":
+            case "tryLock":
+            case "lockAndGetToken":
+            case "tryLockAndGetToken":
+                return acquired(form);
+            case "unlock":
+                return released(form.thread);
+            case "forceUnlock":
+                return members.stream().filter(InMemoryHolds::lose).count() > 0;
+            case "isLocked":
+                return first.restMs(side) >= 0;
+            case "isHeldByThread":
+            case "isHeldByCurrentThread":
+                return first.count(side, form.thread) > 0;
+            case "getHoldCount":
+                return first.count(side, form.thread);
+            case "remainTimeToLive":
+                return first.restMs(side);
+            case "getToken":
+                return first.lastToken();
+            case "getName":
+                return name();
+            case "hashCode":
+                return System.identityHashCode(this);
+            case "toString":
+                return "InMemoryLock{" + name() + "}";
+            default:
+                throw new UnsupportedOperationException("locks in memory do not have " + name);
+        }
+    }
+
+    /** @return null, whether all are granted, or the token, as the form asks */
+    private Object acquired(Form form) throws InterruptedException {
+        if (form.isInterruptible) {
+            NativeLock.failIfInterrupted();
+        }
+        long began = System.nanoTime();
+        Long token = null;
+        for (InMemoryHolds holds : members) {
+            long rest = form.wait == InMemoryHolds.FOR_EVER ? form.wait : form.wait - (System.nanoTime() - began);
+            boolean isGranted = false;
+            try {
+                token = holds.acquire(side, 1, form.thread, rest, form.lease, form.isInterruptible);
+                isGranted = token != null;
+            } finally {
+                if (!isGranted) {
+                    members.stream().takeWhile(one -> one != holds).forEach(one -> one.release(side, form.thread));
+                }
+            }
+            if (!isGranted) {
+                break;
+            }
+        }
+        return form.hasToken ? token : form.isTry ? (Object) (token != null) : null;
+    }
+
+    private Object released(long thread) {
+        if (members.stream().filter(holds -> holds.release(side, thread)).count() < members.size()) {
+            throw new IllegalMonitorStateException(name() + " is not held by thread " + thread);
+        }
+        return null;
+    }
+
+    @Override
+    public long remainingMs(long thread) {
+        return members.stream().mapToLong(holds -> holds.restMs(side, thread)).min().orElse(0);
+    }
+
+    @Override
+    public CompletableFuture<LostLock> loss(long thread) {
+        CompletableFuture<LostLock> first = new CompletableFuture<>();
+        for (InMemoryHolds holds : members) {
+            holds.loss(side, thread).whenComplete((lost, over) -> {
+                if (lost == null) {
+                    first.cancel(false);
+                } else {
+                    first.complete(lost);
+                }
+            });
+        }
+        return first;
+    }
+
+    @Override
+    public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
+        long lease = TimeUnit.MILLISECONDS.toNanos(leaseMs);
+        return CompletableFuture.completedFuture(
+                members.stream().filter(holds -> holds.restart(side, thread, lease)).count() == members.size());
+    }
+}
