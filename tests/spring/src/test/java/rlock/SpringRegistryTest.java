@@ -1,6 +1,8 @@
 package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -78,9 +80,46 @@ class SpringRegistryTest {
             registry.obtain(name).unlock();
         }
         assertTrue(othersGetIt());
-        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        assertThrows(IllegalStateException.class, lock::unlock);
         assertThrows(UnsupportedOperationException.class, lock::newCondition);
         assertThrows(IllegalArgumentException.class, () -> registry.obtain(new Object()));
+    }
+
+    @Test
+    void only_its_own_thread_unlocks_it() {
+        Lock lock = registry.obtain(name);
+        lock.lock();
+        CompletableFuture.runAsync(() -> assertThrows(IllegalStateException.class, lock::unlock)).join();
+        assertTrue(isLocked());
+        lock.unlock();
+        assertFalse(isLocked());
+    }
+
+    @Test
+    void unlocking_what_was_lost_says_so_each_time() {
+        Lock lock = registry.obtain(name);
+        lock.lock();
+        lock.lock();
+        loseIt();
+        assertThrows(ConcurrentModificationException.class, lock::unlock);
+        assertThrows(ConcurrentModificationException.class, lock::unlock);
+        assertThrows(IllegalStateException.class, lock::unlock);
+    }
+
+    @Test
+    void a_key_has_one_object_and_of_too_many_those_that_are_held_stay() {
+        Lock held = registry.obtain(name);
+        held.lock();
+        assertSame(held, registry.obtain(name));
+        registry.setCacheCapacity(2);
+        Lock unused = registry.obtain("unused");
+        Lock last = registry.obtain("last");
+        assertSame(last, registry.obtain("last"));
+        assertSame(held, registry.obtain(name));
+        assertNotSame(unused, registry.obtain("unused"));
+        registry.expireUnusedOlderThan(-1);
+        assertNotSame(last, registry.obtain("last"));
+        registry.obtain(name).unlock();
     }
 
     @Test

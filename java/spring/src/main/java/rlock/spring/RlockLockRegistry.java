@@ -2,31 +2,38 @@ package rlock.spring;
 
 import java.time.Duration;
 import java.util.ConcurrentModificationException;
-import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 import org.redisson.api.RLock;
+import org.springframework.integration.support.locks.ExpirableLockRegistry;
 import org.springframework.integration.support.locks.RenewableLockRegistry;
 import org.springframework.util.Assert;
 import rlock.redisson.RedissonLocks;
 
 /**
- * Spring Integration's locks by the RLOCK commands. They are renewed for as long as they are held. A thread that has lost
- * a lock without unlocking it does not get it back by taking it once more: {@code tryLock} is false then, and {@code lock}
- * throws, as nobody knows who had it meanwhile.
+ * Spring Integration's locks by the RLOCK commands, renewed while they are held. {@code unlock} throws as other registries
+ * do: IllegalStateException if this thread does not hold the lock, ConcurrentModificationException if it has lost it. A
+ * thread that acquires a lost lock again is told first: {@code tryLock} returns false once, and {@code lock} throws.
  */
-public final class RlockLockRegistry implements RenewableLockRegistry {
+public final class RlockLockRegistry implements ExpirableLockRegistry, RenewableLockRegistry {
     /** What is set before a lock's name if the constructor is not told otherwise. */
     public static final String DEFAULT_PREFIX = "lock-registry:";
+
+    private static final int DEFAULT_CAPACITY = 100_000;
 
     private final RedissonLocks locks;
     private final String prefix;
 
-    /** How often this thread has taken each lock, as it sees it. */
-    private final ThreadLocal<Map<String, Integer>> counts = ThreadLocal.withInitial(HashMap::new);
+    /** By key, those first that {@code obtain} returned the longest time ago. */
+    private final Map<String, RegistryLock> obtained = new LinkedHashMap<>(16, 0.75f, true);
+
+    private int capacity = DEFAULT_CAPACITY;
 
     /**
      * With the usual prefix.
@@ -48,9 +55,42 @@ public final class RlockLockRegistry implements RenewableLockRegistry {
         this.prefix = Objects.requireNonNull(prefix, "prefix");
     }
 
+    /**
+     * Limits how many locks this registry remembers. Beyond it, it forgets one that is not held, and {@code obtain} returns
+     * a new object for that key.
+     *
+     * @param cacheCapacity 100,000 if this is not called
+     */
+    public void setCacheCapacity(int cacheCapacity) {
+        synchronized (obtained) {
+            capacity = cacheCapacity;
+        }
+    }
+
     @Override
     public Lock obtain(Object lockKey) {
-        return new RegistryLock(lock(lockKey));
+        Assert.isInstanceOf(String.class, lockKey, "a lock's key is a String");
+        String key = (String) lockKey;
+        synchronized (obtained) {
+            RegistryLock lock = obtained.computeIfAbsent(key, of -> new RegistryLock(locks.getLock(prefix + of)));
+            lock.obtainedAt = System.nanoTime();
+            Iterator<RegistryLock> eldest = obtained.values().iterator();
+            while (obtained.size() > capacity && eldest.hasNext()) {
+                if (eldest.next().isUnused()) {
+                    eldest.remove();
+                }
+            }
+            return lock;
+        }
+    }
+
+    @Override
+    public void expireUnusedOlderThan(long age) {
+        long now = System.nanoTime();
+        synchronized (obtained) {
+            obtained.values().removeIf(
+                    lock -> lock.isUnused() && TimeUnit.NANOSECONDS.toMillis(now - lock.obtainedAt) > age);
+        }
     }
 
     /**
@@ -61,9 +101,9 @@ public final class RlockLockRegistry implements RenewableLockRegistry {
      */
     @Override
     public void renewLock(Object lockKey) {
-        RLock lock = lock(lockKey);
-        if (!isHeld(lock)) {
-            throw notHeld(lock);
+        RegistryLock lock = (RegistryLock) obtain(lockKey);
+        if (!lock.isHeld()) {
+            throw lock.notHeld();
         }
     }
 
@@ -75,44 +115,49 @@ public final class RlockLockRegistry implements RenewableLockRegistry {
      * @throws IllegalStateException if this thread does not hold it
      */
     public void renewLock(Object lockKey, Duration lease) {
-        RLock lock = lock(lockKey);
-        if (!locks.renew(lock, lease)) {
-            throw notHeld(lock);
+        RegistryLock lock = (RegistryLock) obtain(lockKey);
+        if (!locks.renew(lock.lock, lease)) {
+            throw lock.notHeld();
         }
-    }
-
-    private RLock lock(Object key) {
-        Assert.isInstanceOf(String.class, key, "a lock's key is a String");
-        return locks.getLock(prefix + key);
-    }
-
-    private boolean isHeld(RLock lock) {
-        return locks.isNative() ? !locks.remaining(lock).isZero() : lock.isHeldByCurrentThread();
-    }
-
-    private static IllegalStateException notHeld(RLock lock) {
-        return new IllegalStateException("this thread does not hold the lock " + lock.getName());
     }
 
     private final class RegistryLock implements Lock {
         private final RLock lock;
 
+        /** How often each thread has taken it, as it sees it. */
+        private final Map<Thread, Integer> counts = new ConcurrentHashMap<>();
+
+        /** Guarded by the map of all. */
+        private long obtainedAt;
+
         RegistryLock(RLock lock) {
             this.lock = lock;
+        }
+
+        boolean isUnused() {
+            return counts.isEmpty();
+        }
+
+        boolean isHeld() {
+            return locks.isNative() ? !locks.remaining(lock).isZero() : lock.isHeldByCurrentThread();
+        }
+
+        IllegalStateException notHeld() {
+            return new IllegalStateException("this thread does not hold the lock " + lock.getName());
         }
 
         @Override
         public void lock() {
             failIfLost();
             lock.lock();
-            count(1);
+            counted(true);
         }
 
         @Override
         public void lockInterruptibly() throws InterruptedException {
             failIfLost();
             lock.lockInterruptibly();
-            count(1);
+            counted(true);
         }
 
         @Override
@@ -127,39 +172,42 @@ public final class RlockLockRegistry implements RenewableLockRegistry {
 
         @Override
         public void unlock() {
-            count(-1);
-            lock.unlock();
+            Thread me = Thread.currentThread();
+            if (!counts.containsKey(me)) {
+                throw notHeld();
+            }
+            counts.computeIfPresent(me, (same, count) -> count == 1 ? null : count - 1);
+            try {
+                lock.unlock();
+            } catch (IllegalMonitorStateException e) {
+                throw lost(e);
+            }
         }
 
         private boolean counted(boolean isTaken) {
             if (isTaken) {
-                count(1);
+                counts.merge(Thread.currentThread(), 1, Integer::sum);
             }
             return isTaken;
         }
 
-        private void count(int change) {
-            Map<String, Integer> own = counts.get();
-            own.merge(lock.getName(), change, (was, by) -> was + by <= 0 ? null : Integer.valueOf(was + by));
-            own.remove(lock.getName(), -1);
-            if (own.isEmpty()) {
-                counts.remove();
-            }
-        }
-
         /** Whether this thread counted on it in vain; from now on it does not. */
         private boolean isLost() {
-            boolean isLost = counts.get().containsKey(lock.getName()) && !isHeld(lock);
+            boolean isLost = counts.containsKey(Thread.currentThread()) && !isHeld();
             if (isLost) {
-                counts.get().remove(lock.getName());
+                counts.remove(Thread.currentThread());
             }
             return isLost;
         }
 
         private void failIfLost() {
             if (isLost()) {
-                throw new ConcurrentModificationException("this thread has lost the lock " + lock.getName());
+                throw lost(null);
             }
+        }
+
+        private ConcurrentModificationException lost(Throwable cause) {
+            return new ConcurrentModificationException("this thread has lost the lock " + lock.getName(), cause);
         }
 
         @Override
