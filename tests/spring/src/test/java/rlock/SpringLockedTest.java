@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -24,11 +26,16 @@ import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.Ordered;
+import org.springframework.http.ResponseEntity;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.transaction.annotation.EnableTransactionManagement;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.DefaultTransactionStatus;
+import org.springframework.web.context.request.async.DeferredResult;
+import org.springframework.web.servlet.mvc.method.annotation.SseEmitter;
+import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody;
+import reactor.core.publisher.Flux;
 import rlock.redisson.LockBusyException;
 import rlock.redisson.LockLostException;
 import rlock.redisson.RedissonLocks;
@@ -194,10 +201,57 @@ class SpringLockedTest {
         }
     }
 
-    static class Early {
+    static class Futures {
         @Locked("a")
         public CompletableFuture<String> later() {
             return CompletableFuture.completedFuture("");
+        }
+    }
+
+    static class Calls {
+        @Locked("a")
+        public Callable<String> later() {
+            return () -> "";
+        }
+    }
+
+    static class Results {
+        @Locked("a")
+        public DeferredResult<String> later() {
+            return new DeferredResult<>();
+        }
+    }
+
+    static class Emitters {
+        @Locked("a")
+        public SseEmitter later() {
+            return new SseEmitter();
+        }
+    }
+
+    static class Bodies {
+        @Locked("a")
+        public ResponseEntity<StreamingResponseBody> later() {
+            return ResponseEntity.ok(out -> { });
+        }
+    }
+
+    static class Fluxes {
+        @Locked("a")
+        public Flux<String> later() {
+            return Flux.just("");
+        }
+    }
+
+    static class Hidden {
+        @Locked("a")
+        public Object later() {
+            return (Callable<String>) () -> "";
+        }
+
+        @Locked("a")
+        public <T extends Comparable<T>> List<T> now() {
+            return List.of();
         }
     }
 
@@ -351,10 +405,18 @@ class SpringLockedTest {
     }
 
     @ParameterizedTest
-    @ValueSource(classes = {Private.class, Early.class})
+    @ValueSource(classes = {Private.class, Futures.class, Calls.class, Results.class, Emitters.class, Bodies.class, Fluxes.class})
     void what_no_proxy_can_lock_is_refused_at_once(Class<?> bean) {
         var refused = assertThrows(BeanCreationException.class, () -> apps.start(Node.shared(), Map.of(), bean));
         assertTrue(refused.getRootCause().getMessage().startsWith("@Locked "), refused.getRootCause().getMessage());
+    }
+
+    @Test
+    void what_only_the_call_shows_to_be_later_is_refused_then() {
+        Hidden hidden = apps.start(Node.shared(), Map.of(), Hidden.class).getBean(Hidden.class);
+        assertEquals(List.of(), hidden.<String>now());
+        var refused = assertThrows(IllegalStateException.class, hidden::later);
+        assertTrue(refused.getMessage().contains("whose work is not done"), refused.getMessage());
     }
 
     @ParameterizedTest

@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.doAnswer;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
@@ -14,6 +17,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Pattern;
 import net.javacrumbs.shedlock.core.LockProvider;
 import org.junit.jupiter.api.AfterEach;
@@ -22,7 +27,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
-import org.redisson.spring.starter.RedissonAutoConfigurationCustomizer;
+import org.springframework.beans.factory.BeanCreationException;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.FilteredClassLoader;
@@ -33,13 +38,16 @@ import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.integration.support.locks.LockRegistry;
+import rlock.redisson.InMemoryLocks;
 import rlock.redisson.RedissonLocks;
 import rlock.redisson.RlockMissingException;
 import rlock.shedlock.RlockLockProvider;
+import rlock.spring.Locked;
 import rlock.spring.LockedAutoConfiguration;
 import rlock.spring.RlockAutoConfiguration;
 import rlock.spring.RlockLockRegistry;
 import rlock.spring.RlockMetrics;
+import rlock.spring.RlockUsesAutoConfiguration;
 
 /** What the starter makes, and what it leaves alone. */
 class SpringSetupTest {
@@ -64,10 +72,46 @@ class SpringSetupTest {
     }
 
     @Configuration(proxyBeanMethods = false)
-    static class Impatient {
+    static class Two {
         @Bean
-        RedissonAutoConfigurationCustomizer impatience() {
-            return config -> config.useSingleServer().setRetryAttempts(0);
+        RedissonLocks first(RedissonClient redisson) {
+            return RedissonLocks.of(redisson);
+        }
+
+        @Bean
+        RedissonLocks second() {
+            return new InMemoryLocks();
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Named {
+        @Bean
+        Ask ask(RedissonLocks second) {
+            return new Ask(second);
+        }
+    }
+
+    static class Ask {
+        private final RedissonLocks second;
+
+        Ask(RedissonLocks second) {
+            this.second = second;
+        }
+
+        @Locked(value = "a", locks = "second")
+        public boolean isHeld() {
+            return second.getLock("a").isHeldByCurrentThread();
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Hanging {
+        static RedissonLocks locks;
+
+        @Bean
+        RedissonLocks hanging() {
+            return locks;
         }
     }
 
@@ -142,7 +186,7 @@ class SpringSetupTest {
         Config config = new Config();
         config.useSingleServer().setAddress(Node.shared().address());
         new ApplicationContextRunner()
-                .withConfiguration(AutoConfigurations.of(RlockAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(RlockAutoConfiguration.class, RlockUsesAutoConfiguration.class))
                 .withBean(RedissonClient.class, () -> Redisson.create(config))
                 .withClassLoader(new FilteredClassLoader("io.micrometer", "net.javacrumbs",
                         "org.springframework.integration", "org.springframework.boot.actuate",
@@ -207,7 +251,7 @@ class SpringSetupTest {
             String text = new String(metadata.readAllBytes(), StandardCharsets.UTF_8);
             String properties = text.substring(text.indexOf("\"properties\""));
             var names = Pattern.compile("\"name\": \"(rlock\\.[^\"]*)\"").matcher(properties).results().map(found -> found.group(1)).toList();
-            assertEquals(7, names.size(), "" + names);
+            assertEquals(8, names.size(), "" + names);
             names.forEach(name -> assertTrue(page.contains("| `" + name + "` |"), name));
         }
     }
@@ -215,16 +259,50 @@ class SpringSetupTest {
     @Test
     void health_is_down_when_a_server_does_not_answer() throws Exception {
         Node node = Node.start();
-        ConfigurableApplicationContext app = apps.start(node, Map.of(), Impatient.class);
+        ConfigurableApplicationContext app = apps.start(node, Map.of());
         assertTrue(health(app).startsWith("UP {native=true}"), health(app));
         node.stop();
         assertTrue(health(app).startsWith("DOWN"), health(app));
     }
 
+    @Test
+    void health_does_not_wait_for_a_server_that_hangs_and_asks_it_once() throws Exception {
+        var asked = new AtomicInteger();
+        var answers = new CountDownLatch(1);
+        RedissonLocks hanging = mock();
+        when(hanging.isNative()).thenReturn(true);
+        doAnswer(call -> {
+            asked.incrementAndGet();
+            answers.await();
+            return null;
+        }).when(hanging).check();
+        Hanging.locks = hanging;
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Hanging.class);
+        assertTrue(health(app).contains("has not answered"), health(app));
+        assertEquals(1, asked.get());
+        answers.countDown();
+        Patience.until("health is up", () -> health(app).startsWith("UP"));
+    }
+
+    @Test
+    void two_beans_of_locks_start_and_a_method_names_one() throws Exception {
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Two.class, Named.class);
+        assertTrue(app.getBean(Ask.class).isHeld());
+        assertTrue(health(app).startsWith("UP"), health(app));
+        assertFalse(app.containsBean("rlockLockRegistry"));
+        var refused = assertThrows(BeanCreationException.class, () -> apps.start(
+                Node.shared(), Map.of(), Two.class, SpringLockedTest.Hidden.class));
+        assertTrue(refused.getRootCause().getMessage().contains("each of the beans first, second"), "" + refused.getRootCause());
+    }
+
     /** Its type is another in each version of Spring Boot. */
-    private static String health(ConfigurableApplicationContext app) throws Exception {
+    private static String health(ConfigurableApplicationContext app) {
         Object indicator = app.getBean("rlockHealthIndicator");
-        return "" + indicator.getClass().getSuperclass().getMethod("health").invoke(indicator);
+        try {
+            return "" + indicator.getClass().getSuperclass().getMethod("health").invoke(indicator);
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
     }
 
     private static String causes(Throwable thrown) {

@@ -2,22 +2,19 @@ package rlock.spring;
 
 import org.springframework.boot.actuate.health.AbstractHealthIndicator;
 import org.springframework.boot.actuate.health.Health;
-import rlock.redisson.RedissonLocks;
 
 /** Up if each master has the module, or if the application does without it. */
 final class Boot3Health extends AbstractHealthIndicator {
-    private final RedissonLocks locks;
+    private final ModuleCheck check;
 
-    Boot3Health(RedissonLocks locks) {
+    Boot3Health(ModuleCheck check) {
         super("rlock does not answer");
-        this.locks = locks;
+        this.check = check;
     }
 
     @Override
-    protected void doHealthCheck(Health.Builder health) {
-        if (locks.isNative()) {
-            locks.check();
-        }
-        health.up().withDetail("native", locks.isNative());
+    protected void doHealthCheck(Health.Builder health) throws Exception {
+        check.run();
+        health.up().withDetail("native", check.isNative());
     }
 }

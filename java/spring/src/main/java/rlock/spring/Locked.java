@@ -16,7 +16,7 @@ import java.lang.annotation.Target;
  * more, and the caller gets a {@link rlock.redisson.LockLostException}.
  *
  * <p>Only calls from other beans are seen, as ever with Spring's proxies. Private, static and final methods, and those
- * that return before their work is done (futures, publishers), are refused when the bean is made.
+ * that return before their work is done (futures, publishers, Callable, emitters), are refused when the bean is made.
  */
 @Documented
 @Target(ElementType.METHOD)
@@ -45,6 +45,13 @@ public @interface Locked {
      * @return if empty, what {@code rlock.default-wait} says
      */
     String waitTime() default "";
+
+    /**
+     * The name of the bean {@link rlock.redisson.RedissonLocks}, if there are several.
+     *
+     * @return if empty, the only one or the one that is {@code @Primary}
+     */
+    String locks() default "";
 
     /**
      * Whether the method may be called inside of a transaction. Then the lock is given back before that one commits,

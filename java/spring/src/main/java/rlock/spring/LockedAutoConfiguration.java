@@ -1,6 +1,7 @@
 package rlock.spring;
 
 import java.lang.reflect.Method;
+import org.slf4j.LoggerFactory;
 import org.springframework.aop.Advisor;
 import org.springframework.aop.config.AopConfigUtils;
 import org.springframework.aop.support.DefaultPointcutAdvisor;
@@ -18,7 +19,6 @@ import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotationMetadata;
 import org.springframework.transaction.ConfigurableTransactionManager;
-import rlock.redisson.RedissonLocks;
 
 /**
  * {@link Locked}. There without conditions, so that no method with this annotation runs unlocked because something is
@@ -39,13 +39,16 @@ public class LockedAutoConfiguration {
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static Advisor rlockLockedAdvisor(ConfigurableListableBeanFactory beans, Environment environment) {
+        boolean isEnabled = environment.getProperty("rlock.enabled", Boolean.class, true);
+        if (!isEnabled) {
+            LoggerFactory.getLogger(Locked.class).warn("rlock.enabled=false: methods with @Locked run without a lock");
+        }
         var pointcut = new StaticMethodMatcherPointcut() {
             @Override
             public boolean matches(Method method, Class<?> target) {
-                boolean isLocked = LockedMethod.isOne(method);
-                if (isLocked && beans.getBeanNamesForType(RedissonLocks.class, true, false).length == 0) {
-                    throw new IllegalStateException("@Locked on " + method + " needs a bean RedissonLocks."
-                            + " The starter makes it if there is one RedissonClient, or one that is @Primary");
+                boolean isLocked = isEnabled && LockedMethod.isOne(method);
+                if (isLocked) {
+                    LockedMethod.checkLocks(method, beans);
                 }
                 return isLocked;
             }

@@ -5,27 +5,24 @@ import java.lang.reflect.UndeclaredThrowableException;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Supplier;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 import org.redisson.api.RLock;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
-import org.springframework.util.function.SingletonSupplier;
 import rlock.redisson.RedissonLocks;
 
-/** Takes the lock, and gives it back. It finds its beans when it is called, as it is made before all of them. */
+/** Takes the lock, and releases it. It finds its beans when it is called, as it is made before all of them. */
 final class LockedInterceptor implements MethodInterceptor {
     private final ConfigurableBeanFactory beans;
-    private final Supplier<RedissonLocks> locks;
     private final EndedTransaction ended;
     private final Map<Method, LockedMethod> methods = new ConcurrentHashMap<>();
 
     LockedInterceptor(ConfigurableBeanFactory beans) {
         this.beans = beans;
         ended = new EndedTransaction(beans);
-        locks = SingletonSupplier.of(() -> beans.getBean(RedissonLocks.class));
     }
 
     @Override
@@ -43,11 +40,16 @@ final class LockedInterceptor implements MethodInterceptor {
     }
 
     private Object locked(LockedMethod method, MethodInvocation call) throws Exception {
-        RedissonLocks locks = this.locks.get();
+        RedissonLocks locks = method.locks();
         RLock lock = method.lock(locks, call.getThis(), call.getArguments());
-        Callable<Object> work = () -> Held.during(locks, lock, () -> proceed(call));
+        var hasRun = new AtomicBoolean();
+        Callable<Object> work = () -> {
+            hasRun.set(true);
+            return Held.during(locks, lock, () -> proceed(call));
+        };
         try {
-            return method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work);
+            Object result = method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work);
+            return method.checked(result, hasRun.get());
         } catch (InterruptedException e) {
             if (method.declares(e)) {
                 throw e;

@@ -4,16 +4,15 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Future;
 import org.redisson.api.RLock;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
 import org.springframework.context.expression.BeanFactoryResolver;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ParameterNameDiscoverer;
-import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.expression.Expression;
 import org.springframework.expression.common.CompositeStringExpression;
@@ -53,21 +52,53 @@ final class LockedMethod {
             throw new IllegalStateException("@Locked does nothing on " + method
                     + ": a proxy cannot see calls of private, static and final methods");
         }
-        Class<?> returned = method.getReturnType();
-        if (Future.class.isAssignableFrom(returned) || CompletionStage.class.isAssignableFrom(returned)
-                || ReactiveAdapterRegistry.getSharedInstance().getAdapter(returned) != null) {
+        if (Later.isIn(ResolvableType.forMethodReturnType(method))) {
             throw new IllegalStateException("@Locked cannot hold a lock for " + method
                     + ": it returns before its work is done. Put it on a method that does the work");
         }
         return true;
     }
 
+    static void checkLocks(Method method, ConfigurableListableBeanFactory beans) {
+        String[] names = beans.getBeanNamesForType(RedissonLocks.class, true, false);
+        if (names.length == 0) {
+            throw new IllegalStateException("@Locked on " + method + " needs a bean RedissonLocks."
+                    + " The starter makes it if there is one RedissonClient, or one that is @Primary");
+        }
+        boolean isPlain = names.length == 1 || !annotation(method).locks().isEmpty();
+        if (!isPlain && Arrays.stream(names).noneMatch(name -> isPrimary(name, beans))) {
+            throw new IllegalStateException("@Locked on " + method + " can use each of the beans " + String.join(", ", names)
+                    + ". Say which one by locks = \"…\", or by @Primary");
+        }
+    }
+
+    private static boolean isPrimary(String name, ConfigurableListableBeanFactory beans) {
+        return beans.containsBeanDefinition(name) && beans.getMergedBeanDefinition(name).isPrimary();
+    }
+
     private static Locked annotation(Method method) {
         return AnnotatedElementUtils.findMergedAnnotation(method, Locked.class);
     }
 
+    RedissonLocks locks() {
+        return locked.locks().isEmpty()
+                ? beans.getBean(RedissonLocks.class) : beans.getBean(locked.locks(), RedissonLocks.class);
+    }
+
     boolean mayBeInsideTransaction() {
         return locked.insideTransaction();
+    }
+
+    /** What only the call shows: a method that returns an Object, and a mock of the locks. */
+    Object checked(Object result, boolean hasRun) {
+        if (!hasRun) {
+            throw new IllegalStateException(this + " did not run: RedissonLocks is a mock. Use InMemoryLocks instead");
+        }
+        if (result != null && Later.is(result.getClass())) {
+            throw new IllegalStateException(this + " has returned a " + result.getClass().getName()
+                    + ", whose work is not done. @Locked cannot hold a lock for it");
+        }
+        return result;
     }
 
     boolean declares(Throwable thrown) {

@@ -8,6 +8,8 @@ import rlock.shedlock.RlockLockProvider;
 /**
  * The properties {@code rlock.*}.
  *
+ * @param enabled whether methods with @Locked run under their locks. If false, they run without, no server is asked, and the
+ *     bean RedissonLocks is an InMemoryLocks
  * @param required whether the application does not start if a master has not loaded the module. If false, Redisson's own
  *     locks are used then
  * @param fairIsNative whether getFairLock returns the plain lock, which is fair. Only if all clients of these locks do so
@@ -20,6 +22,7 @@ import rlock.shedlock.RlockLockProvider;
  */
 @ConfigurationProperties("rlock")
 public record RlockProperties(
+        @DefaultValue("true") boolean enabled,
         @DefaultValue("true") boolean required,
         @DefaultValue("false") boolean fairIsNative,
         Duration defaultWait,
