@@ -249,9 +249,9 @@ pub struct Ls {
 pub struct Inspect {
     /// The lock's name
     pub key: OsString,
-    /// Show at most N holders and N waiters
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count)]
-    pub limit: u32,
+    /// Show at most N holders and N waiters [default: 10; with --json 100]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub limit: Option<u32>,
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,

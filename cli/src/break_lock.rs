@@ -10,7 +10,7 @@ use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::os::unix::ffi::OsStrExt;
 
 /// How many holders and waiters are shown.
-const SHOWN: u32 = 10;
+const SHOWN: usize = 10;
 
 pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
     if !args.yes && !stdin().is_terminal() {
@@ -27,7 +27,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
 
 /// On stderr, so that stdout has nothing but the result.
 fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
-    let shown = inspect::text(key, lock, output::form_of_questions());
+    let shown = inspect::text(key, lock, SHOWN, output::form_of_questions());
     let question = match inspect::may_be_data(lock) {
         true => format!("This may be no lock. Breaking deletes {}.", inspect::data(lock)),
         false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),

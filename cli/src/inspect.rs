@@ -6,20 +6,25 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::operators::{self, Inspection, Unanswered, Waiter};
 use crate::table::{Form, Table};
-use crate::{address, greeting, json, output, shown};
+use crate::{address, by_client, greeting, json, output, shown};
 use rlock_client::{Kind, Locks};
 use std::os::unix::ffi::OsStrExt;
+
+/// As many waiters are counted by their clients: a server lists them within some ms.
+const COUNTED: usize = 1_000;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
     let key = args.key.as_bytes();
-    let mut lock = look(&locks, &at, key, args.limit).await?;
+    let limit = args.limit.map_or(if args.json { 100 } else { 10 }, |limit| limit as usize);
+    let asked = if args.json { limit } else { limit.max(COUNTED) };
+    let mut lock = look(&locks, &at, key, asked).await?;
     let greeting = greeting::of_one(&at, &locks).await;
     lock.knows_waiters = !greeting.is_some_and(|greeting| greeting.is_replica);
     if args.json {
         output::print_json(&json::inspection(key, &lock).into())?;
     } else if is_known(&lock) {
-        output::print(&text(key, &lock, output::form()))?;
+        output::print(&text(key, &lock, limit, output::form()))?;
     } else if lock.knows_waiters {
         let more = lock.grace_left.map_or_else(|| "rlock ls --held lists what is held".to_owned(), shown::grace);
         say(&format!("{}: nobody holds it and nobody waits; {more}", shown::name(key)));
@@ -30,9 +35,8 @@ pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     }
 }
 
-pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: u32) -> Result<Inspection, Failure> {
-    let count = usize::try_from(limit).unwrap_or(usize::MAX);
-    operators::inspect(locks, key, count).await.map_err(|why| Failure::unanswered(at, &why))
+pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: usize) -> Result<Inspection, Failure> {
+    operators::inspect(locks, key, limit).await.map_err(|why| Failure::unanswered(at, &why))
 }
 
 /// Whether there is anything to be told of it.
@@ -59,20 +63,25 @@ pub fn data(lock: &Inspection) -> String {
     format!("the {of} with {}", known.chain(more).collect::<Vec<_>>().join(", "))
 }
 
-pub fn text(key: &[u8], lock: &Inspection, form: Form) -> String {
+/// With at most so many holders and waiters.
+pub fn text(key: &[u8], lock: &Inspection, limit: usize, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
     if let Some(left) = lock.grace_left {
         text += &(shown::grace(left) + "\n");
     }
-    let (holders, waiters) = (holders(lock), waiters(lock));
+    let (holders, waiters) = (holders(lock, limit), waiters(lock, limit));
     if !holders.is_empty() {
         text += &format!("\n{}", holders.text(form));
     }
-    text += &more(lock.holder_count, lock.holders.len(), "holders");
+    text += &more(lock.holder_count, lock.holders.len().min(limit), "holders");
     if !waiters.is_empty() {
         text += &format!("\n{}", waiters.text(form));
     }
-    text + &more(lock.waiter_count, lock.waiters.len(), "waiters")
+    text += &more(lock.waiter_count, lock.waiters.len().min(limit), "waiters");
+    if lock.waiters.len() > limit {
+        text += &format!("\n{}", by_client::text(lock, form));
+    }
+    text
 }
 
 fn headline(key: &[u8], lock: &Inspection) -> String {
@@ -101,18 +110,18 @@ fn permits(count: usize) -> String {
     if count == 1 { "1 permit".to_owned() } else { format!("{count} permits") }
 }
 
-fn holders(lock: &Inspection) -> Table<4> {
+fn holders(lock: &Inspection, limit: usize) -> Table<4> {
     let mut table = Table::new(["HOLDER", "SIDE", "COUNT", "LEASE LEFT"], &[(0, 12)]);
-    for holder in &lock.holders {
+    for holder in lock.holders.iter().take(limit) {
         let left = shown::time_or(holder.time_left, "-");
         table.push([shown::name(&holder.holder), json::side(holder.side).to_owned(), holder.count.to_string(), left]);
     }
     table
 }
 
-fn waiters(lock: &Inspection) -> Table<4> {
+fn waiters(lock: &Inspection, limit: usize) -> Table<4> {
     let mut table = Table::new(["WAITER", "SIDE", "WAITED", "GIVES UP IN"], &[(0, 12)]);
-    for waiter in &lock.waiters {
+    for waiter in lock.waiters.iter().take(limit) {
         let cells = [
             shown::name(&waiter.holder),
             side(waiter),

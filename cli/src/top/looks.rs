@@ -19,7 +19,7 @@ const QUEUES_MAX: usize = 1_000;
 pub const LOOKED_AT: usize = 50;
 
 /// How many holders and waiters of one lock are shown.
-const DETAIL_MAX: usize = 200;
+pub const DETAIL_MAX: usize = 200;
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

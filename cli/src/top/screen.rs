@@ -1,6 +1,7 @@
 //! How it looks. With NO_COLOR, bold and reversed do what colours do.
 
 use super::columns::{self, Column, Longest};
+use super::looks::DETAIL_MAX;
 use super::rows::Row;
 use super::state::{Question, State};
 use super::words;
@@ -160,7 +161,7 @@ fn detail(frame: &mut Frame, state: &mut State, area: Rect) {
     let Some(detail) = &mut state.detail else { return };
     let form = Form { heading: Heading::Plain, room: Some(area.width.into()) };
     let text = match &detail.lock {
-        Some(lock) => inspect::text(&detail.key, lock, form),
+        Some(lock) => inspect::text(&detail.key, lock, DETAIL_MAX, form),
         None => format!("{}: …", shown::name(&detail.key)),
     };
     let lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);

@@ -6,6 +6,7 @@
 use super::divided;
 use super::screen::Screen;
 use crate::arguments::Wish;
+use crate::holder;
 use crate::operators::{Holder, Inspection, Unanswered, inspect};
 use crate::shown;
 use rlock_client::{ErrorKind, Locks};
@@ -108,28 +109,12 @@ fn in_words(seen: &Inspection, our: &[u8]) -> Option<Vec<String>> {
 }
 
 fn holders(holders: &[Holder], count: usize) -> String {
-    let first = holders.first().map_or_else(String::new, |first| shown::name(who(&first.holder)));
+    let first = holders.first().map_or_else(String::new, |first| shown::name(holder::program(&first.holder)));
     match count.saturating_sub(1) {
         0 => first,
         1 => format!("{first} and one more"),
         others => format!("{first} and {others} more"),
     }
-}
-
-/// `web-3:4711` of `web-3:4711:<uuid>:1`; of others all of it.
-fn who(holder: &[u8]) -> &[u8] {
-    const UUID: usize = 36;
-    let is_digit = |byte: &u8| byte.is_ascii_digit();
-    let Some(last) = holder.iter().rposition(|byte| *byte == b':') else { return holder };
-    let (before, number) = (&holder[..last], &holder[last + 1..]);
-    let Some(name) = before.len().checked_sub(UUID + 1).filter(|length| *length > 0) else { return holder };
-    let (name, uuid) = before.split_at(name);
-    let is_uuid = |(place, byte): (usize, &u8)| match place {
-        0 => *byte == b':',
-        9 | 14 | 19 | 24 => *byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    if number.iter().all(is_digit) && uuid.iter().enumerate().all(is_uuid) { name } else { holder }
 }
 
 fn ordinal(number: usize) -> String {
@@ -147,29 +132,11 @@ fn ordinal(number: usize) -> String {
 mod tests {
     use super::*;
 
-    const UUID: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
-
     #[test]
     fn places_are_counted_as_people_do() {
         let cases = [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th")];
         for (number, shown) in cases.into_iter().chain([(21, "21st"), (102, "102nd"), (111, "111th")]) {
             assert_eq!(ordinal(number), shown);
-        }
-    }
-
-    #[test]
-    fn what_is_only_for_the_server_is_left_out_of_a_holder() {
-        let with = |before: &str| format!("{before}{UUID}:17");
-        for (holder, shown) in [
-            (with("web-3:4711:"), "web-3:4711"),
-            (with("nightly:"), "nightly"),
-            (with(""), with("").as_str()),
-            (format!("web-3:{UUID}:"), "web-3"),
-            (format!("web-3:{UUID}:x"), format!("web-3:{UUID}:x").as_str()),
-            ("somebody".to_owned(), "somebody"),
-            (":".to_owned(), ":"),
-        ] {
-            assert_eq!(String::from_utf8_lossy(who(holder.as_bytes())), shown, "{holder}");
         }
     }
 }

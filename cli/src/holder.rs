@@ -1,0 +1,64 @@
+//! What the name of a holder says about its process: `host:process:uuid:number` or `name:uuid:number` of rlock's clients,
+//! `uuid:number` of Redisson.
+
+const UUID: usize = 36;
+
+/// `web-3:4711` of `web-3:4711:<uuid>:1`; of other names all.
+pub fn program(holder: &[u8]) -> &[u8] {
+    match parts(holder) {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => holder,
+    }
+}
+
+/// The same, and the uuid of `<uuid>:1`.
+pub fn process(holder: &[u8]) -> &[u8] {
+    match parts(holder) {
+        Some((b"", uuid)) => uuid,
+        Some((name, _)) => name,
+        None => holder,
+    }
+}
+
+/// What stands before the uuid, and the uuid.
+fn parts(holder: &[u8]) -> Option<(&[u8], &[u8])> {
+    let last = holder.iter().rposition(|byte| *byte == b':')?;
+    let (before, number) = (&holder[..last], &holder[last + 1..]);
+    let (name, uuid) = before.split_at(before.len().checked_sub(UUID)?);
+    let name = match name {
+        [] => name,
+        [name @ .., b':'] if !name.is_empty() => name,
+        _ => return None,
+    };
+    let is_of_uuid = |(place, byte): (usize, &u8)| match place {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    let is_whole = number.iter().all(u8::is_ascii_digit) && uuid.iter().enumerate().all(is_of_uuid);
+    is_whole.then_some((name, uuid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
+
+    #[test]
+    fn what_is_only_for_the_server_is_left_out() {
+        let with = |before: &str| format!("{before}{UUID}:17");
+        let odd = format!("web-3:{UUID}:x");
+        for (holder, shown, counted) in [
+            (with("web-3:4711:"), "web-3:4711", "web-3:4711"),
+            (with("nightly:"), "nightly", "nightly"),
+            (with(""), with("").as_str(), UUID),
+            (format!("web-3:{UUID}:"), "web-3", "web-3"),
+            (odd.clone(), odd.as_str(), odd.as_str()),
+            ("somebody".to_owned(), "somebody", "somebody"),
+            (":".to_owned(), ":", ":"),
+        ] {
+            assert_eq!(program(holder.as_bytes()), shown.as_bytes(), "{holder}");
+            assert_eq!(process(holder.as_bytes()), counted.as_bytes(), "{holder}");
+        }
+    }
+}
