@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
-/// A word of the protocol, and what the client says of it.
-type Failure = (&'static str, String);
+/// A word of the protocol, what the client says of it, and why a lock is lost.
+type Failure = (&'static str, String, Option<&'static str>);
 type Outcome = Result<Value, Failure>;
 
 #[derive(Default)]
@@ -59,7 +59,8 @@ fn say(line: &Value) {
 fn answer(id: u64, outcome: Outcome) {
     say(&match outcome {
         Ok(ok) => json!({"id": id, "ok": ok}),
-        Err((word, text)) => json!({"id": id, "error": word, "text": text}),
+        Err((word, text, Some(reason))) => json!({"id": id, "error": word, "text": text, "reason": reason}),
+        Err((word, text, None)) => json!({"id": id, "error": word, "text": text}),
     });
 }
 
@@ -91,7 +92,7 @@ impl Adapter {
         tokio::select! {
             biased;
             outcome = self.does(id, request) => outcome,
-            word = ended => Err((word, "as it was asked for".to_owned())),
+            word = ended => Err((word, "as it was asked for".to_owned(), None)),
         }
     }
 
@@ -134,7 +135,7 @@ impl Adapter {
     }
 
     async fn acquired(&self, request: &Value) -> Result<Held, Failure> {
-        let locks = self.locks.borrow().clone().ok_or_else(|| ("closed", "there is no client".to_owned()))?;
+        let locks = self.locks.borrow().clone().ok_or_else(|| ("closed", "there is no client".to_owned(), None))?;
         acquire(locks, wanted(request)?, terms(request)?).await.map_err(failure)
     }
 
@@ -150,9 +151,8 @@ impl Adapter {
         let (adapter, lost, held) = (Rc::clone(self), guard.lost(), name.clone());
         spawn_local(async move {
             lost.await;
-            let why = adapter.held.borrow().get(&held).and_then(Guard::loss).map(|loss| loss.to_string());
-            if let Some(why) = why {
-                say(&json!({"lost": held, "why": why}));
+            if let Some(loss) = adapter.held.borrow().get(&held).and_then(Guard::loss) {
+                say(&json!({"lost": held, "reason": loss.word(), "why": loss.to_string()}));
             }
         });
         self.held.borrow_mut().insert(name, guard);
@@ -212,11 +212,11 @@ impl Adapter {
 }
 
 fn failure(error: Error) -> Failure {
-    (word(&error), error.to_string())
+    (word(&error), error.to_string(), error.loss().map(|loss| loss.word()))
 }
 
 fn mistake(request: &Value, field: &str) -> Failure {
-    ("configuration", format!("{field} makes no sense: {request}"))
+    ("configuration", format!("{field} makes no sense: {request}"), None)
 }
 
 fn text(request: &Value, field: &str) -> Result<String, Failure> {
@@ -263,6 +263,11 @@ fn wanted(request: &Value) -> Result<Wanted, Failure> {
 }
 
 fn terms(request: &Value) -> Result<Terms, Failure> {
+    // Permits and several locks have no method for it.
+    let can_have_owner = ["lock", "read", "write"].iter().any(|kind| request.get(kind).is_some());
+    if request.get("owner").is_some() && !can_have_owner {
+        return Err(mistake(request, "owner"));
+    }
     let fixed = time(request, "fixed")?;
     let within = time(request, "within")?.unwrap_or_default();
     Ok(Terms {
