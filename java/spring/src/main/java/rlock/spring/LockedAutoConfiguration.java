@@ -38,7 +38,14 @@ public class LockedAutoConfiguration {
 
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
-    static Advisor rlockLockedAdvisor(ConfigurableListableBeanFactory beans, Environment environment) {
+    static Running rlockRunning() {
+        return new Running();
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    static Advisor rlockLockedAdvisor(
+            ConfigurableListableBeanFactory beans, Environment environment, Running rlockRunning) {
         boolean isEnabled = environment.getProperty("rlock.enabled", Boolean.class, true);
         if (!isEnabled) {
             LoggerFactory.getLogger(Locked.class).warn("rlock.enabled=false: methods with @Locked run without a lock");
@@ -53,7 +60,7 @@ public class LockedAutoConfiguration {
                 return isLocked;
             }
         };
-        var advisor = new DefaultPointcutAdvisor(pointcut, new LockedInterceptor(beans));
+        var advisor = new DefaultPointcutAdvisor(pointcut, new LockedInterceptor(beans, rlockRunning));
         advisor.setOrder(environment.getProperty("rlock.locked-order", Integer.class, ORDER));
         return advisor;
     }

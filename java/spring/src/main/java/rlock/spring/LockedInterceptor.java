@@ -17,11 +17,13 @@ import rlock.redisson.RedissonLocks;
 /** Takes the lock, and releases it. It finds its beans when it is called, as it is made before all of them. */
 final class LockedInterceptor implements MethodInterceptor {
     private final ConfigurableBeanFactory beans;
+    private final Running running;
     private final EndedTransaction ended;
     private final Map<Method, LockedMethod> methods = new ConcurrentHashMap<>();
 
-    LockedInterceptor(ConfigurableBeanFactory beans) {
+    LockedInterceptor(ConfigurableBeanFactory beans, Running running) {
         this.beans = beans;
+        this.running = running;
         ended = new EndedTransaction(beans);
     }
 
@@ -48,7 +50,8 @@ final class LockedInterceptor implements MethodInterceptor {
             return Held.during(locks, lock, () -> proceed(call));
         };
         try {
-            Object result = method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work);
+            Object result = running.during(
+                    () -> method.wait == null ? locks.call(lock, work) : locks.call(lock, method.wait, work));
             return method.checked(result, hasRun.get());
         } catch (InterruptedException e) {
             if (method.declares(e)) {
