@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/test-peers.sh [NAME...]: runs other projects' own lock tests on rlock, each by scripts/peers/NAME.sh.
+# scripts/test-peers.sh [NAME...]: runs other projects' own lock tests on rlock, each by a script of scripts/peers.
 #
 # The suites are fetched when this runs and are never committed. A script takes the directory that `peer` prints: a clone of
 # the project at one tag, or RLOCK_PEERS/NAME on a machine that cannot clone. docs/peers.md says what passes and why the
