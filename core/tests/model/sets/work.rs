@@ -39,11 +39,10 @@ fn with_waiting(requests: usize) -> (Engine<Client>, World) {
 
 #[test]
 fn a_release_asks_each_request_only_for_what_it_lacked() {
-    let orders: [fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>; 2] = [|locks| locks, |locks| locks.into_iter().rev().collect()];
-    for order in orders {
+    for order in [locks(), locks().into_iter().rev().collect()] {
         let (mut engine, world) = with_waiting(ASKED);
         world.looks.set(0);
-        for lock in order(locks()) {
+        for lock in order {
             world.begin_turn();
             let want = Release { side: None, lease: None, all: false };
             engine.release(&world, &lock, b"holder", want).unwrap();
