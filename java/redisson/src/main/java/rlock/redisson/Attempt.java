@@ -41,7 +41,7 @@ final class Attempt<T> {
         final int limit;
 
         Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit) {
-            this.waitMs = waitMs;
+            this.waitMs = Math.min(waitMs, Clock.FAR_MS);
             this.lease = lease;
             this.isFenced = isFenced;
             this.limit = limit;
@@ -109,7 +109,7 @@ final class Attempt<T> {
         key = ids.get(0).key;
         this.terms = terms;
         this.meaning = meaning;
-        end = begin + TimeUnit.MILLISECONDS.toNanos(terms.waitMs);
+        end = begin + Clock.ns(terms.waitMs);
     }
 
     /** @param ids of one holder; more than one of plain locks alone */
@@ -135,7 +135,7 @@ final class Attempt<T> {
         });
         // Whatever keeps that from its end keeps nobody here for ever.
         CompletableFuture<Void> limited = settled.isDone() ? settled
-                : settled.copy().completeOnTimeout(null, LEASE_OF_A_WAIT_MS, TimeUnit.MILLISECONDS);
+                : server.limited(settled.copy(), LEASE_OF_A_WAIT_MS);
         limited.whenComplete((done, error) -> {
             doubt |= !settled.isDone();
             if (isStillWanted() && (terms.waitMs == 0 || !isCrowded() || !waitsAtOnce())) {
@@ -269,7 +269,7 @@ final class Attempt<T> {
         }
         wasCutOff = true;
         doubt = true;
-        locks.sessions.at(node).opened.copy().orTimeout(SIGN_OF_LIFE_MS, TimeUnit.MILLISECONDS)
+        server.limited(locks.sessions.at(node).opened.copy(), SIGN_OF_LIFE_MS)
                 .whenComplete((session, none) -> {
                     ticket = none == null && session.isAnswering() ? session.ticket() : null;
                     if (ticket != null) {
@@ -282,7 +282,7 @@ final class Attempt<T> {
 
     /** Too much of a lease is over to begin with. */
     private static boolean isTooLittle(long until, long leaseMs) {
-        return until - System.nanoTime() < TimeUnit.MILLISECONDS.toNanos(leaseMs) / 3 * 2;
+        return until - System.nanoTime() < Clock.ns(leaseMs) / 3 * 2;
     }
 
     /** What is held already is not cut short. */
@@ -291,7 +291,7 @@ final class Attempt<T> {
     }
 
     private long leaseNs() {
-        return TimeUnit.MILLISECONDS.toNanos(terms.lease.ms);
+        return Clock.ns(terms.lease.ms);
     }
 
     private static boolean isGranted(Object reply) {
@@ -330,7 +330,7 @@ final class Attempt<T> {
         if (isTimeUp()) {
             notInTime();
         } else {
-            Server.later(PAUSE_MS, this::tryOnce);
+            server.later(PAUSE_MS, this::tryOnce);
         }
     }
 
@@ -355,7 +355,7 @@ final class Attempt<T> {
                 ticket.close();
                 if (isGranted(reply)) {
                     grantedAfterAWait(
-                            new Grant(token(reply)), sentAt + TimeUnit.MILLISECONDS.toNanos(leaseOfAWaitMs()));
+                            new Grant(token(reply)), sentAt + Clock.ns(leaseOfAWaitMs()));
                 } else {
                     notInTime();
                 }
@@ -479,7 +479,7 @@ final class Attempt<T> {
         held(System.nanoTime());
         all(id -> locks.release(server, id)).whenComplete((released, failure) -> {
             beginsAgain();
-            Server.later(pauseMs, this::tryOnce);
+            server.later(pauseMs, this::tryOnce);
         });
     }
 
@@ -515,9 +515,12 @@ final class Attempt<T> {
 
     private void hand(Grant grant, Throwable error) {
         isHanded = error == null;
-        if (error == null && outcome.complete(meaning.apply(grant))) {
+        if (error == null) {
+            // Before the caller's callbacks, which run inside of complete and may outlast the lease of a wait.
             ids.forEach(locks.watchdog::watch);
-            return;
+            if (outcome.complete(meaning.apply(grant))) {
+                return;
+            }
         }
         all(id -> locks.release(server, id)).whenComplete((released, failure) -> {
             if (error != null) {

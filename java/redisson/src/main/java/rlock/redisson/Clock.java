@@ -1,67 +1,101 @@
 package rlock.redisson;
 
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What is to happen later, unless it is cancelled before, as nearly all of it is: each request and each hold has such a
- * time limit.
+ * The time limits of one client. Nearly all of them are cancelled: each request and each hold has one.
  *
- * <p>So what falls due at nearly the same time shares one timer, and most limits wake no thread when they begin or end.
- * Redisson's own clock goes by a tenth of a second: a loss that is told so much late is told too late.
+ * <p>So tasks that fall due at nearly the same time share one timer, and most limits wake no thread when they begin or
+ * end. Redisson's own clock has a precision of a tenth of a second, which would report a loss too late.
+ *
+ * <p>The thread is the client's own and ends with it. The JDK's shared timer thread would keep the class loader of the
+ * first application that used it, and each far timer its client.
  */
 final class Clock {
     private static final Logger log = LoggerFactory.getLogger(RedissonLocks.class);
 
     private static final long PRECISION_MS = 4;
 
-    /** What is far away may be late by this part of the time, too. */
+    /** A far timer may also be late by this part of its time. */
     private static final long PRECISION_PART = 512;
 
-    /** Nobody waits longer than a century. */
-    private static final long FAR_MS = TimeUnit.DAYS.toMillis(36_500);
+    /** No time here is longer than a century, so that sums with {@code System.nanoTime} do not overflow. */
+    static final long FAR_MS = TimeUnit.DAYS.toMillis(36_500);
 
     /** By the System.nanoTime at which they fall due. */
-    private static final ConcurrentHashMap<Long, Set<Runnable>> slots = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Long, Set<Runnable>> slots = new ConcurrentHashMap<>();
 
-    private Clock() {
+    /** Started by the first timer. */
+    private final ScheduledThreadPoolExecutor executor =
+            new ScheduledThreadPoolExecutor(1, Clock::thread, new ThreadPoolExecutor.DiscardPolicy());
+
+    Clock() {
+        executor.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
     }
 
-    /** Something that is to happen later. */
+    private static Thread thread(Runnable run) {
+        Thread thread = new Thread(null, run, "rlock-clock", 0, false);
+        thread.setDaemon(true);
+        thread.setContextClassLoader(Clock.class.getClassLoader());
+        return thread;
+    }
+
+    /** A task that is due later. */
     interface Timer {
         void cancel();
     }
 
-    /** @param task must not block */
-    static Timer after(long ms, Runnable task) {
+    /** A length of time, a century at most. */
+    static long ns(long ms) {
+        return TimeUnit.MILLISECONDS.toNanos(Math.min(ms, FAR_MS));
+    }
+
+    /** @param task must not block; runs at once if the clock has ended */
+    Timer after(long ms, Runnable task) {
         long now = System.nanoTime();
         long inMs = Math.min(ms, FAR_MS);
         long slice = TimeUnit.MILLISECONDS.toNanos(Long.highestOneBit(Math.max(PRECISION_MS, inMs / PRECISION_PART)));
-        long due = Math.floorDiv(now + TimeUnit.MILLISECONDS.toNanos(inMs) + slice - 1, slice) * slice;
-        // Each is one of its own, even of the same task.
+        long due = Math.floorDiv(now + ns(inMs) + slice - 1, slice) * slice;
+        // A set holds the same task only once, so each registration is an object of its own.
         Runnable own = task::run;
         Set<Runnable> slot = slots.compute(due, (same, known) -> {
             Set<Runnable> all = known == null ? open(due, due - now) : known;
             all.add(own);
             return all;
         });
+        if (executor.isShutdown()) {
+            end();
+        }
         return () -> slot.remove(own);
     }
 
-    private static Set<Runnable> open(long due, long inNs) {
-        CompletableFuture.delayedExecutor(inNs, TimeUnit.NANOSECONDS, Runnable::run).execute(() -> {
-            Set<Runnable> all = slots.remove(due);
-            for (Runnable task : all) {
-                if (all.remove(task)) {
-                    run(task);
-                }
-            }
-        });
+    private Set<Runnable> open(long due, long inNs) {
+        executor.schedule(() -> fire(due), inNs, TimeUnit.NANOSECONDS);
         return ConcurrentHashMap.newKeySet();
+    }
+
+    private void fire(long due) {
+        Set<Runnable> all = slots.remove(due);
+        if (all == null) {
+            return;
+        }
+        for (Runnable task : all) {
+            if (all.remove(task)) {
+                run(task);
+            }
+        }
+    }
+
+    /** Runs all tasks now, which see that their client has ended. */
+    void end() {
+        executor.shutdown();
+        slots.keySet().forEach(this::fire);
     }
 
     private static void run(Runnable task) {

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.redisson.client.RedisConnectionException;
@@ -33,6 +32,7 @@ final class Locks {
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
+        server.endClockWithClient();
     }
 
     private void lost(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers) {
@@ -149,7 +149,7 @@ final class Locks {
 
     /** What a request may have got that was not answered, if this holder has nothing else there. */
     void giveBackWhatIsLeftBehind(Hold.Id id, long leaseMs) {
-        giveBack(id, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs));
+        giveBack(id, System.nanoTime() + Clock.ns(leaseMs));
     }
 
     /** All of it: that can be repeated, and is right however many of the requests were executed. */

@@ -53,7 +53,17 @@ class NativeLock implements RLock, Watched {
     }
 
     static long ms(Duration time) {
+        if (time.getSeconds() > Clock.FAR_MS / 1_000) {
+            return Clock.FAR_MS;
+        }
         return time.isZero() || time.isNegative() ? 0 : Math.max(1, time.toMillis());
+    }
+
+    static long leaseMs(Duration lease) {
+        if (lease.isZero() || lease.isNegative()) {
+            throw new IllegalArgumentException("the lease must be longer than 0: " + lease);
+        }
+        return ms(lease);
     }
 
     static long me() {
@@ -253,7 +263,7 @@ class NativeLock implements RLock, Watched {
     @Override
     public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
         Hold.Id id = id(thread);
-        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(leaseMs);
+        long until = System.nanoTime() + Clock.ns(leaseMs);
         long calm = locks.holds.with(id, Hold::calm);
         return server.renew(id, leaseMs).thenApply(isHeld -> {
             if (isHeld) {

@@ -185,7 +185,7 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public boolean renew(RLock lock, Duration lease, long threadId) {
-        return NativeLock.get(server, watched(lock).restartLease(Math.max(1, lease.toMillis()), threadId));
+        return NativeLock.get(server, watched(lock).restartLease(NativeLock.leaseMs(lease), threadId));
     }
 
     private static Watched watched(RLock lock) {

@@ -68,7 +68,7 @@ final class NativePermits implements Permits {
 
     @Override
     public boolean tryAcquire(Duration wait, Duration lease) throws InterruptedException {
-        return tryTake(wait, new Hold.Lease(Math.max(1, lease.toMillis()), false));
+        return tryTake(wait, new Hold.Lease(NativeLock.leaseMs(lease), false));
     }
 
     @Override

@@ -14,7 +14,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import java.util.function.Supplier;
@@ -60,15 +62,23 @@ final class Server {
 
     private static final int UNKNOWN = -1;
 
+    private static final long LOOKS_APART_MS = 1_000;
+
     private final CommandAsyncExecutor executor;
+    private final Clock clock;
 
     Server(CommandAsyncExecutor executor) {
+        this(executor, new Clock());
+    }
+
+    private Server(CommandAsyncExecutor executor, Clock clock) {
         this.executor = executor;
+        this.clock = clock;
     }
 
     /** The same servers by other settings. */
     Server with(CommandAsyncExecutor other) {
-        return new Server(other);
+        return new Server(other, clock);
     }
 
     CommandAsyncExecutor executor() {
@@ -307,7 +317,7 @@ final class Server {
     }
 
     CompletableFuture<Line> connect(Node node, long limitMs) {
-        CompletableFuture<Line> line = new CompletableFuture<Line>().orTimeout(limitMs, TimeUnit.MILLISECONDS);
+        CompletableFuture<Line> line = limited(new CompletableFuture<>(), limitMs);
         node.client.connectAsync().whenComplete((connection, error) -> {
             if (error != null) {
                 line.completeExceptionally(error);
@@ -319,18 +329,51 @@ final class Server {
         return line;
     }
 
-    /** Something that is to happen later, unless it is cancelled or the client is shut down. */
-    Clock.Timer after(long ms, Runnable task) {
-        return Clock.after(ms, () -> {
+    /** The clock ends with the client's threads. Threads that the service has lent to Redisson go on, so a shutdown is looked for. */
+    void endClockWithClient() {
+        if (services().getCfg().getEventLoopGroup() == null) {
+            services().getGroup().terminationFuture().addListener(terminated -> clock.end());
+        } else if (isShuttingDown()) {
+            clock.end();
+        } else {
+            clock.after(LOOKS_APART_MS, this::endClockWithClient);
+        }
+    }
+
+    /** A renewal, or the end of a lease. On the clock's own thread, which no callback of the service may keep. */
+    Clock.Timer onTime(long ms, Runnable task) {
+        return clock.after(ms, () -> {
             if (!isShuttingDown()) {
                 task.run();
             }
         });
     }
 
-    /** By a clock that goes on when this client is shut down, so that nobody who waits is forgotten. */
-    static void later(long ms, Runnable task) {
-        CompletableFuture.delayedExecutor(ms, TimeUnit.MILLISECONDS).execute(task);
+    /** A task that is dropped if the client is shut down before it is due. */
+    Clock.Timer after(long ms, Runnable task) {
+        return later(ms, () -> {
+            if (!isShuttingDown()) {
+                task.run();
+            }
+        });
+    }
+
+    /** A task that may run callbacks of the service. When the client is shut down, it runs at once. */
+    Clock.Timer later(long ms, Runnable task) {
+        return clock.after(ms, () -> {
+            try {
+                forListeners().execute(task);
+            } catch (RejectedExecutionException shutDown) {
+                task.run();
+            }
+        });
+    }
+
+    /** The same future, which fails with a TimeoutException if it is not completed within the time. */
+    <T> CompletableFuture<T> limited(CompletableFuture<T> future, long ms) {
+        Clock.Timer limit = later(ms, () -> future.completeExceptionally(new TimeoutException()));
+        future.whenComplete((result, error) -> limit.cancel());
+        return future;
     }
 
     boolean isShuttingDown() {

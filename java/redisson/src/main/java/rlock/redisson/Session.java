@@ -346,7 +346,7 @@ final class Session {
         if (pause < 0) {
             over(error);
         } else {
-            Server.later(pause, this::connect);
+            server.later(pause, this::connect);
         }
     }
 

@@ -2,7 +2,6 @@ package rlock.redisson;
 
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 
 /** One wait of a session, and what becomes of it. */
 final class Ticket {
@@ -44,7 +43,7 @@ final class Ticket {
             switch ((String) event.get(2)) {
                 case "granted":
                     long endsInMs = ((Number) event.get(4)).longValue();
-                    return new Event(Outcome.GRANTED, value, askedAt + TimeUnit.MILLISECONDS.toNanos(endsInMs));
+                    return new Event(Outcome.GRANTED, value, askedAt + Clock.ns(endsInMs));
                 case "timeout":
                     return new Event(Outcome.TIMEOUT, null, 0);
                 default:

@@ -64,7 +64,7 @@ final class Watchdog {
                 hold.timer.cancel();
             }
             long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(endOf(hold) - System.nanoTime()) + 1);
-            hold.timer = hold.isHeld() ? server.after(hold.isKept() ? Math.min(ms, end) : end, () -> look(id)) : null;
+            hold.timer = hold.isHeld() ? server.onTime(hold.isKept() ? Math.min(ms, end) : end, () -> look(id)) : null;
             return null;
         });
     }
@@ -118,7 +118,7 @@ final class Watchdog {
     }
 
     private long marginOf(Hold hold) {
-        return hold.isKept() ? TimeUnit.MILLISECONDS.toNanos(lease() / 100 + 2) : 0;
+        return hold.isKept() ? Clock.ns(lease() / 100 + 2) : 0;
     }
 
     /** For how long it can still be vouched for, by what is known here. */
@@ -151,7 +151,7 @@ final class Watchdog {
             if (error != null || !server.isAt(asked, id.key)) {
                 failed(id, error);
             } else if (isHeld) {
-                renewed(id, version, sentAt + TimeUnit.MILLISECONDS.toNanos(leaseMs));
+                renewed(id, version, sentAt + Clock.ns(leaseMs));
             } else {
                 notHeld(id, version);
             }
