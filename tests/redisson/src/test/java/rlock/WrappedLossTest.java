@@ -11,6 +11,7 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ThreadLocalRandom;
@@ -22,6 +23,7 @@ import org.redisson.api.RLock;
 import rlock.redisson.LockBusyException;
 import rlock.redisson.LockLostException;
 import rlock.redisson.LockObserver;
+import rlock.redisson.LossReason;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
@@ -95,6 +97,80 @@ class WrappedLossTest {
         assertEquals(InterruptedException.class, e.getSuppressed()[0].getClass());
         assertFalse(Thread.interrupted(), "the interrupt was the work's");
         assertEquals("1", client.say("HGET work other"), "what is not held is not unlocked");
+    }
+
+    private LostLock lost(String name, Runnable cause) throws Exception {
+        RLock lock = locks.getLock(name);
+        lock.lock();
+        CompletableFuture<LostLock> lost = locks.lost(lock);
+        cause.run();
+        return lost.get(Patience.LIMIT.toSeconds(), SECONDS);
+    }
+
+    @Test
+    void each_loss_has_its_reason() throws Exception {
+        LostLock broken = lost("broken", () -> client.say("RLOCK.BREAK broken"));
+        assertEquals(LossReason.NOT_HELD, broken.getReason());
+        assertEquals("broken: lost: the server says that it is not held: it was broken, deleted or forgotten", "" + broken);
+        LostLock deleted = lost("deleted", () -> client.say("DEL deleted"));
+        assertEquals(LossReason.NOT_HELD, deleted.getReason());
+        LostLock overwritten = lost("overwritten", () -> client.say("SET overwritten value"));
+        assertEquals(LossReason.OVERWRITTEN, overwritten.getReason());
+        assertEquals("overwritten: lost: its name now stores something else ("
+                + overwritten.getCause().orElseThrow().getMessage() + ")", "" + overwritten);
+        LostLock ended = assertThrows(LockLostException.class, () -> locks.call(locks.getLock("ended"), () -> {
+            locks.renew(locks.getLock("ended"), Duration.ofMillis(1));
+            Patience.until("it has ended", () -> locks.remaining(locks.getLock("ended")).isZero());
+            return null;
+        })).getLost();
+        assertEquals(LossReason.ENDED, ended.getReason());
+        assertEquals("ended: lost: the lease has ended", "" + ended);
+    }
+
+    @Test
+    void what_could_not_be_renewed_has_the_servers_refusal_as_its_cause() throws Exception {
+        client.say("ACL SETUSER forgetful on >secret ~* &* +@all -rlock.renew");
+        RedissonLocks forgetful = WrappedFleet.with(config -> config.useSingleServer()
+                .setUsername("forgetful").setPassword("secret").setAddress(Node.shared().address()));
+        RLock lock = forgetful.getLock("not-renewed");
+        lock.lock();
+        LostLock lost = forgetful.lost(lock).get(Patience.LIMIT.toSeconds(), SECONDS);
+        assertEquals(LossReason.NOT_RENEWED, lost.getReason());
+        String why = lost.getCause().orElseThrow().getMessage();
+        assertTrue(why.startsWith("NOPERM"), why);
+        assertEquals("not-renewed: lost: the lease could not be renewed: " + why, "" + lost);
+        WrappedFleet.end(forgetful);
+    }
+
+    /** Long leases, so that the unlock is the first to notice. */
+    @Test
+    void an_unlock_says_why_it_was_lost() {
+        RedissonLocks patient = WrappedFleet.with(config ->
+                config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer().setAddress(Node.shared().address()));
+        Map<String, LossReason> reasons = Map.of("RLOCK.BREAK unlock", LossReason.NOT_HELD, "DEL unlock",
+                LossReason.NOT_HELD, "SET unlock value", LossReason.OVERWRITTEN);
+        reasons.forEach((command, reason) -> {
+            RLock lock = patient.getLock("unlock");
+            lock.lock();
+            client.say(command);
+            IllegalMonitorStateException e = assertThrows(IllegalMonitorStateException.class, lock::unlock, command);
+            assertEquals(reason, ((LockLostException) e.getCause()).getReason(), command);
+            client.say("DEL unlock");
+            assertThrows(IllegalMonitorStateException.class, lock::unlock);
+            Exception work = assertThrows(LockLostException.class, () -> patient.call(lock, () -> client.say(command)));
+            assertEquals(reason, ((LockLostException) work).getReason(), command);
+            client.say("DEL unlock");
+        });
+        WrappedFleet.end(patient);
+    }
+
+    @Test
+    void the_others_of_several_locks_are_unlocked_although_one_is_lost() {
+        RLock all = locks.getMultiLock(locks.getLock("rest:1"), locks.getLock("rest:2"));
+        all.lock();
+        client.say("RLOCK.BREAK rest:1");
+        assertThrows(IllegalMonitorStateException.class, all::unlock);
+        assertEquals(0L, client.say("EXISTS rest:2"));
     }
 
     /** However near its end the lock is lost. */
@@ -177,11 +253,28 @@ class WrappedLossTest {
         node.stop();
     }
 
+    /** A server that is gone was sent no unlock, and nothing may renew the lock when it is there again. */
+    @Test
+    void what_was_not_unlocked_when_the_work_ended_is_not_renewed() throws Exception {
+        Node node = Node.start();
+        RedissonLocks far = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
+                .setAddress(node.address()).setTimeout(300).setRetryAttempts(0));
+        RLock lock = far.getLock("gone");
+        assertEquals("result", far.call(lock, () -> {
+            node.stop();
+            return "result";
+        }));
+        assertTrue(far.remaining(lock).isZero());
+        WrappedFleet.end(far);
+    }
+
     @Test
     void a_lease_can_be_restarted_with_another_one() {
         RLock lock = locks.getLock("renew");
         assertFalse(locks.renew(lock, Duration.ofMinutes(1)));
         lock.lock();
+        assertThrows(IllegalArgumentException.class, () -> locks.renew(lock, Duration.ZERO));
+        assertTrue(lock.isHeldByCurrentThread());
         assertTrue(locks.renew(lock, Duration.ofMinutes(1)));
         assertTrue(client.number("PTTL renew") > Fleet.LONG_MS / 2);
         assertTrue(locks.remaining(lock).toMillis() > Fleet.LONG_MS / 2);

@@ -33,7 +33,8 @@ final class Guard {
 
     static <T> T call(RLock lock, Callable<T> work) throws Exception {
         Guard guard = new Guard();
-        CompletableFuture<LostLock> loss = lock instanceof Watched ? ((Watched) lock).loss(NativeLock.me()) : null;
+        Watched watched = lock instanceof Watched ? (Watched) lock : null;
+        CompletableFuture<LostLock> loss = watched == null ? null : watched.loss(NativeLock.me());
         if (loss != null) {
             loss.thenAccept(guard::lost);
         }
@@ -47,8 +48,9 @@ final class Guard {
         guard.end();
         if (loss != null) {
             loss.cancel(false);
+            guard.lost = guard.isLost() ? guard.lost : watched.lossByNow(NativeLock.me());
         }
-        LostLock lost = guard.unlocked(lock);
+        LostLock lost = guard.unlocked(lock, watched);
         if (lost != null) {
             throw withSuppressed(new LockLostException(lost), thrown);
         } else if (thrown instanceof Error) {
@@ -91,15 +93,20 @@ final class Guard {
     }
 
     /** @return the loss, if there was one */
-    private LostLock unlocked(RLock lock) {
+    private LostLock unlocked(RLock lock, Watched watched) {
         try {
-            lock.unlock();
+            if (watched == null) {
+                lock.unlock();
+            } else {
+                watched.end(worker.getId());
+            }
         } catch (IllegalMonitorStateException e) {
-            return lost != null ? lost
-                    : new LostLock(lock.getName(), worker.getId(), worker, null);
+            return lost != null ? lost : e.getCause() instanceof LockLostException
+                    ? ((LockLostException) e.getCause()).getLost()
+                    : new LostLock(lock.getName(), worker.getId(), worker, LossReason.NOT_HELD, null);
         } catch (RuntimeException e) {
-            // The work is done all the same, and what the server has not given back ends with its lease.
-            log.warn("Nobody knows whether {} was unlocked: {}", lock.getName(), e.getMessage());
+            // The lease lasted until the work had ended, so nobody else can have had the lock.
+            log.warn("{}: the release is in doubt and goes on in the background: {}", lock.getName(), e.getMessage());
         }
         return lost;
     }

@@ -91,6 +91,9 @@ final class Hold {
     /** The same, unless it was taken once more since, with a lease that is shorter: the server goes by that one. */
     private long sureUntil;
 
+    /** Whether a renewal was asked for since the last grant or renewal that counted. */
+    boolean isRenewalDue;
+
     /** Why the last renewal did not count; null if it did. */
     Throwable failure;
 
@@ -157,6 +160,10 @@ final class Hold {
         }
         sureUntil = leases.isEmpty() ? until : Math.min(sureUntil, until);
         this.until = leases.isEmpty() ? until : Math.max(this.until, until);
+        if (leases.isEmpty()) {
+            isRenewalDue = false;
+            failure = null;
+        }
         leases.push(lease);
         isDoubtful |= withDoubt;
     }
@@ -194,6 +201,7 @@ final class Hold {
     void renewed(long until) {
         this.until = until;
         sureUntil = until;
+        isRenewalDue = false;
         failure = null;
     }
 

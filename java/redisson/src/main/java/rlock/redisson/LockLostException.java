@@ -1,14 +1,28 @@
 package rlock.redisson;
 
-/** A lock was lost while the work ran that needed it. What the work threw then is suppressed in this. */
+/**
+ * A lock was lost while its holder still counted on it: during the work that needed it, and what the work threw then is
+ * suppressed in this; or before its unlock, and then this is the cause of the IllegalMonitorStateException.
+ */
 public final class LockLostException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     private final transient LostLock lost;
+    private final LossReason reason;
 
     LockLostException(LostLock lost) {
-        super("lost during the work: " + lost, lost.getCause().orElse(null));
+        super(lost.toString(), lost.getCause().orElse(null));
         this.lost = lost;
+        reason = lost.getReason();
+    }
+
+    /**
+     * Why it was lost.
+     *
+     * @return one of four reasons
+     */
+    public LossReason getReason() {
+        return reason;
     }
 
     /**

@@ -35,8 +35,7 @@ final class Locks {
         server.endClockWithClient();
     }
 
-    private void lost(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers) {
-        LostLock lost = new LostLock(id, cause);
+    private void lost(LostLock lost, List<CompletableFuture<LostLock>> watchers) {
         watchers.forEach(watcher -> watcher.complete(lost));
         observers.lost(lost);
         losses.tell(lost);
@@ -46,21 +45,30 @@ final class Locks {
     CompletableFuture<LostLock> loss(Hold.Id id) {
         CompletableFuture<LostLock> loss = new CompletableFuture<>();
         if (!holds.with(id, hold -> hold.tells(loss))) {
-            loss.complete(new LostLock(id, null));
+            loss.complete(new LostLock(id, LossReason.ENDED, null));
         }
         loss.whenComplete((lost, over) -> holds.with(id, hold -> hold.tellsNoMore(loss)));
         return loss;
     }
 
-    /** One unlock. Whether this holder held anything. */
-    CompletableFuture<Boolean> release(Server by, Hold.Id id) {
-        return release(id, request -> send(by, id, request));
+    /** One unlock. Fails with an IllegalMonitorStateException if this holder holds nothing. */
+    CompletableFuture<Void> release(Server by, Hold.Id id) {
+        return release(id, false, request -> send(by, id, request));
     }
 
     /** The same, and fails as in Redisson if no replica knows of it: then it is released all the same. */
-    CompletableFuture<Boolean> unlock(Server by, Hold.Id id) {
-        return !by.isConfirming() ? release(by, id) : release(id, request ->
-                by.onceReplicated(id.key, request, () -> send(by, id, request)));
+    CompletableFuture<Void> unlock(Server by, Hold.Id id) {
+        return release(id, false, confirmed(by, id));
+    }
+
+    /** An unlock after which the hold is over, whatever the server says: a release in doubt goes on in the background. */
+    CompletableFuture<Void> end(Server by, Hold.Id id) {
+        return release(id, true, confirmed(by, id));
+    }
+
+    private Function<Request, CompletableFuture<Object>> confirmed(Server by, Hold.Id id) {
+        return !by.isConfirming() ? request -> send(by, id, request)
+                : request -> by.onceReplicated(id.key, request, () -> send(by, id, request));
     }
 
     /** By the shortcut of those who wait, if there is one: then others are waiting for it. */
@@ -71,33 +79,43 @@ final class Locks {
                 Server.isRedirection(error) ? by.once(id.key, request) : quick).thenCompose(answer -> answer);
     }
 
-    private CompletableFuture<Boolean> release(Hold.Id id, Function<Request, CompletableFuture<Object>> way) {
+    private CompletableFuture<Void> release(
+            Hold.Id id, boolean isOver, Function<Request, CompletableFuture<Object>> way) {
         return way.apply(holds.with(id, hold -> hold.releaseBegins(id))).handle((reply, error) -> {
-            if (error != null && Server.isNotReplicated(error)) {
-                released(id, true);
-            } else if (error != null) {
-                releaseFailed(id, error);
+            Throwable cause = error == null ? null : Server.cause(error);
+            boolean isOverwritten = error != null && Server.isOverwritten(error) && holds.with(id, Hold::isHeld);
+            if (isOverwritten || error == null && reply == null) {
+                throw notHeld(id, cause);
+            } else if (error == null || Server.isNotReplicated(error)) {
+                given(id, Hold::released);
             } else {
-                released(id, reply != null);
+                releaseFailed(id, error, isOver);
             }
             if (error != null) {
-                throw new CompletionException(Server.cause(error));
+                throw new CompletionException(cause);
             }
-            return reply != null;
+            return null;
         });
     }
 
-    private void released(Hold.Id id, boolean wasHeld) {
-        if (wasHeld) {
-            given(id, Hold::released);
-            return;
-        }
+    /** @param cause what the server says is there instead; null if it says that there is nothing */
+    private IllegalMonitorStateException notHeld(Hold.Id id, Throwable cause) {
+        LostLock lost =
+                new LostLock(id, cause == null ? LossReason.NOT_HELD : LossReason.OVERWRITTEN, cause);
+        boolean[] isCountedOn = {false};
         List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
+            isCountedOn[0] = hold.isHeld();
             List<CompletableFuture<LostLock>> all = hold.takeWatchers();
             hold.releasedNothing();
             return all;
         });
-        watchers.forEach(watcher -> watcher.complete(new LostLock(id, null)));
+        watchers.forEach(watcher -> watcher.complete(lost));
+        IllegalMonitorStateException error = new IllegalMonitorStateException("attempt to unlock lock, not locked by "
+                + "current thread by node id: " + server.clientId() + " thread-id: " + id.thread);
+        if (isCountedOn[0]) {
+            error.initCause(new LockLostException(lost));
+        }
+        return error;
     }
 
     /** One hold less, which may have been the last. */
@@ -142,8 +160,8 @@ final class Locks {
                 ? other.apply(error) : one).thenCompose(answer -> answer);
     }
 
-    private void releaseFailed(Hold.Id id, Throwable error) {
-        given(id, Server.isUnanswered(error) ? Hold::releaseUnanswered : Hold::releaseRefused);
+    private void releaseFailed(Hold.Id id, Throwable error, boolean isOver) {
+        given(id, isOver || Server.isUnanswered(error) ? Hold::releaseUnanswered : Hold::releaseRefused);
         giveBackWhatIsLeftBehind(id, server.watchdogMs());
     }
 

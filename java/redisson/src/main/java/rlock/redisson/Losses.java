@@ -27,7 +27,7 @@ final class Losses {
     }
 
     void tell(LostLock lost) {
-        log.warn("Lost: {}", lost);
+        log.warn("{} (thread {})", lost, lost.getThreadId());
         for (Consumer<LostLock> listener : listeners) {
             executor.execute(() -> tell(listener, lost));
         }

@@ -7,16 +7,18 @@ public final class LostLock {
     private final String name;
     private final long threadId;
     private final Thread thread;
+    private final LossReason reason;
     private final Throwable cause;
 
-    LostLock(Hold.Id id, Throwable cause) {
-        this(id.name, id.thread, id.owner, cause);
+    LostLock(Hold.Id id, LossReason reason, Throwable cause) {
+        this(id.name, id.thread, id.owner, reason, cause);
     }
 
-    LostLock(String name, long threadId, Thread thread, Throwable cause) {
+    LostLock(String name, long threadId, Thread thread, LossReason reason, Throwable cause) {
         this.name = name;
         this.threadId = threadId;
         this.thread = thread;
+        this.reason = reason;
         this.cause = cause;
     }
 
@@ -48,9 +50,18 @@ public final class LostLock {
     }
 
     /**
-     * Why the lease could not be renewed in time.
+     * Why it was lost.
      *
-     * @return empty if the server said that this thread does not hold the lock
+     * @return one of four reasons
+     */
+    public LossReason getReason() {
+        return reason;
+    }
+
+    /**
+     * What went wrong: the last renewal's error, or the server's answer about what is stored under the name.
+     *
+     * @return empty if the lock is {@link LossReason#NOT_HELD}, or its lease has {@link LossReason#ENDED}
      */
     public Optional<Throwable> getCause() {
         return Optional.ofNullable(cause);
@@ -58,8 +69,19 @@ public final class LostLock {
 
     @Override
     public String toString() {
-        String why = cause == null
-                ? "the server says that it is not held" : "not renewed in time: " + cause.getMessage();
-        return "lock " + name + " of thread " + threadId + ": " + why;
+        return name + ": lost: " + why();
+    }
+
+    private String why() {
+        switch (reason) {
+            case NOT_HELD:
+                return "the server says that it is not held: it was broken, deleted or forgotten";
+            case OVERWRITTEN:
+                return "its name now stores something else (" + cause.getMessage() + ")";
+            case NOT_RENEWED:
+                return "the lease could not be renewed: " + cause.getMessage();
+            default:
+                return "the lease has ended";
+        }
     }
 }

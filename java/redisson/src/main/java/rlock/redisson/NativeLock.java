@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.function.Function;
@@ -195,24 +196,30 @@ class NativeLock implements RLock, Watched {
         return Server.asRedissons(acquireWithin(waitTime, leaseTime, unit, threadId));
     }
 
-    /** Whether it was held. */
-    CompletableFuture<Boolean> giveBack(long thread) {
-        return locks.release(server, id(thread));
-    }
-
-    private CompletableFuture<Void> release(long thread) {
-        return locks.unlock(server, id(thread)).thenAccept(wasHeld -> {
-            if (!wasHeld) {
-                throw new IllegalMonitorStateException("attempt to unlock lock, not locked by current thread"
-                        + " by node id: " + server.clientId() + " thread-id: " + thread);
+    /** Also if it is lost. */
+    CompletableFuture<Void> giveBack(long thread) {
+        return locks.release(server, id(thread)).exceptionally(error -> {
+            if (Server.cause(error) instanceof IllegalMonitorStateException) {
+                return null;
             }
+            throw new CompletionException(Server.cause(error));
         });
     }
 
     @Override
     public void unlock() {
+        getReleased(server, locks.unlock(server, id(me())));
+    }
+
+    @Override
+    public void end(long thread) {
+        getReleased(server, locks.end(server, id(thread)));
+    }
+
+    /** Redisson wraps all exceptions that are not its own. */
+    static void getReleased(Server server, CompletableFuture<Void> release) {
         try {
-            get(release(me()));
+            get(server, release);
         } catch (RuntimeException e) {
             if (e.getCause() instanceof IllegalMonitorStateException) {
                 throw (IllegalMonitorStateException) e.getCause();
@@ -228,7 +235,7 @@ class NativeLock implements RLock, Watched {
 
     @Override
     public RFuture<Void> unlockAsync(long threadId) {
-        return Server.asRedissons(release(threadId));
+        return Server.asRedissons(locks.unlock(server, id(threadId)));
     }
 
     @Override
@@ -258,6 +265,11 @@ class NativeLock implements RLock, Watched {
     @Override
     public CompletableFuture<LostLock> loss(long thread) {
         return locks.loss(id(thread));
+    }
+
+    @Override
+    public LostLock lossByNow(long thread) {
+        return locks.watchdog.lossByNow(id(thread));
     }
 
     @Override

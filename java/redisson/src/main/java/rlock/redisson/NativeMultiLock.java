@@ -2,8 +2,10 @@ package rlock.redisson;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.redisson.RedissonMultiLock;
@@ -72,6 +74,37 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
         }));
         first.whenComplete((lost, over) -> each.forEach(one -> one.cancel(false)));
         return first;
+    }
+
+    @Override
+    public LostLock lossByNow(long thread) {
+        return members.stream().map(member -> member.lossByNow(thread)).filter(Objects::nonNull).findFirst().orElse(null);
+    }
+
+    @Override
+    public void unlock() {
+        forEach(NativeLock::unlock);
+    }
+
+    @Override
+    public void end(long thread) {
+        forEach(member -> member.end(thread));
+    }
+
+    /** Redisson leaves the other locks taken if one is lost. */
+    private void forEach(Consumer<NativeLock> unlock) {
+        RuntimeException failure = null;
+        for (NativeLock member : members) {
+            try {
+                unlock.accept(member);
+            } catch (RuntimeException e) {
+                // That a lock is not held is certain, and counts for more than a doubt.
+                failure = failure == null || e instanceof IllegalMonitorStateException ? e : failure;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
     }
 
     @Override
@@ -245,7 +278,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
         }
 
         private CompletableFuture<Void> giveBack() {
-            List<CompletableFuture<Boolean>> all = taken.stream()
+            List<CompletableFuture<Void>> all = taken.stream()
                     .map(member -> member.giveBack(thread)).collect(Collectors.toList());
             taken.clear();
             return CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0]));

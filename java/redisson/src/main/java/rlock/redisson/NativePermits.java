@@ -73,10 +73,7 @@ final class NativePermits implements Permits {
 
     @Override
     public void release() {
-        if (!NativeLock.get(server, locks.unlock(server, id(NativeLock.me())))) {
-            throw new IllegalMonitorStateException("no permit of " + name + " is this thread's: "
-                    + server.clientId() + ":" + NativeLock.me());
-        }
+        NativeLock.getReleased(server, locks.unlock(server, id(NativeLock.me())));
     }
 
     @Override

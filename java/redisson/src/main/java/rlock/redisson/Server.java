@@ -152,6 +152,11 @@ final class Server {
         return isReply && (words.length == 0 || Arrays.stream(words).anyMatch(message::startsWith));
     }
 
+    /** Whether the lock's name stores something else by now. */
+    static boolean isOverwritten(Throwable error) {
+        return isReply(error, "WRONGTYPE", "WRONGKIND");
+    }
+
     static boolean isRedirection(Throwable error) {
         return cause(error) instanceof RedisMovedException || cause(error) instanceof RedisAskException;
     }

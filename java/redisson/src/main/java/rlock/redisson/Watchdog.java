@@ -6,7 +6,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
@@ -31,7 +30,7 @@ final class Watchdog {
     /** Is told of a loss. */
     interface Lost {
         /** @param watchers who wants to know of this one */
-        void tell(Hold.Id id, Throwable cause, List<CompletableFuture<LostLock>> watchers);
+        void tell(LostLock lost, List<CompletableFuture<LostLock>> watchers);
     }
 
     private final Server server;
@@ -80,16 +79,29 @@ final class Watchdog {
             schedule(id, lease());
             return;
         }
-        Throwable failure = holds.with(id, hold -> hold.failure);
-        if (loses(id, this::isOver, () -> failure != null ? failure
-                : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"))) {
+        if (loses(id, this::isOver, holds.with(id, hold -> lossByTime(id, hold)))) {
             return;
         }
+        change(id, hold -> hold.isRenewalDue = true);
         if (server.isConfirming()) {
             join(id);
         } else {
             renew(id, version, server.node(id.key), server::renew);
         }
+    }
+
+    /** Null if it can be vouched for. */
+    LostLock lossByNow(Hold.Id id) {
+        return remainingMs(id) > 0 ? null : holds.with(id, hold -> lossByTime(id, hold));
+    }
+
+    /** The loss if the lease has ended just now. */
+    private LostLock lossByTime(Hold.Id id, Hold hold) {
+        if (!hold.isRenewalDue) {
+            return new LostLock(id, LossReason.ENDED, null);
+        }
+        return new LostLock(id, LossReason.NOT_RENEWED, hold.failure != null ? hold.failure
+                : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"));
     }
 
     private void join(Hold.Id id) {
@@ -148,12 +160,14 @@ final class Watchdog {
         change(id, Hold::renewalBegins);
         way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
             change(id, Hold::renewalEnds);
-            if (error != null || !server.isAt(asked, id.key)) {
+            if (error != null && Server.isOverwritten(error)) {
+                notHeld(id, version, new LostLock(id, LossReason.OVERWRITTEN, Server.cause(error)));
+            } else if (error != null || !server.isAt(asked, id.key)) {
                 failed(id, error);
             } else if (isHeld) {
                 renewed(id, version, sentAt + Clock.ns(leaseMs));
             } else {
-                notHeld(id, version);
+                notHeld(id, version, new LostLock(id, LossReason.NOT_HELD, null));
             }
         });
     }
@@ -167,8 +181,8 @@ final class Watchdog {
         schedule(id, lease() / 3);
     }
 
-    private void notHeld(Hold.Id id, long version) {
-        if (!loses(id, hold -> hold.isAsItWas(version), () -> null)) {
+    private void notHeld(Hold.Id id, long version, LostLock why) {
+        if (!loses(id, hold -> hold.isAsItWas(version), why)) {
             schedule(id, lease() / 3);
         }
     }
@@ -201,7 +215,7 @@ final class Watchdog {
     }
 
     /** @return whether the condition was met, so that it is lost, and told of */
-    private boolean loses(Hold.Id id, Condition condition, Supplier<Throwable> cause) {
+    private boolean loses(Hold.Id id, Condition condition, LostLock why) {
         List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
             if (!hold.isHeld() || !condition.isMet(hold)) {
                 return null;
@@ -211,7 +225,7 @@ final class Watchdog {
             return all;
         });
         if (watchers != null) {
-            lost.tell(id, cause.get(), watchers);
+            lost.tell(why, watchers);
         }
         return watchers != null;
     }

@@ -14,6 +14,12 @@ interface Watched {
      */
     CompletableFuture<LostLock> loss(long thread);
 
+    /** The loss that nobody may have been told of yet; null if this thread's hold can be vouched for. */
+    LostLock lossByNow(long thread);
+
+    /** An unlock after which this thread's hold is over, also if no server has answered. */
+    void end(long thread);
+
     /** From now on what this thread took last has a lease of its own. Whether it was held. */
     CompletableFuture<Boolean> restartLease(long leaseMs, long thread);
 }
