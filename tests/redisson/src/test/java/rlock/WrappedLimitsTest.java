@@ -1,22 +1,26 @@
 package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
-/** The longest times that Java can express, each of which means "for ever". */
+/** The longest times that Java can express, each of which means "for ever", and what cannot be meant. */
 class WrappedLimitsTest {
     private static final Duration FOR_EVER = ChronoUnit.FOREVER.getDuration();
 
@@ -90,6 +94,25 @@ class WrappedLimitsTest {
         assertTrue(permits.tryAcquire(Duration.ofMillis(Long.MAX_VALUE), Duration.ofDays(1_000_000)));
         assertTrue(permits.remaining().compareTo(Duration.ofDays(30_000)) > 0);
         permits.release();
+    }
+
+    /** Of what Redisson's interfaces define, only that counts: a wait of -1 tries once, a lease of 0 is the watchdog's. */
+    @Test
+    void what_makes_no_sense_is_refused_before_anything_is_sent() {
+        Permits permits = locks.getPermits("sense", 1);
+        List<Executable> senseless = List.of(
+                () -> locks.getLock(""), () -> locks.getFencedLock(""), () -> fair.getFairLock(""),
+                () -> locks.getReadWriteLock("").readLock(), () -> locks.getReadWriteLock("").writeLock(),
+                () -> locks.getMultiLock(), () -> locks.getPermits("", 1),
+                () -> locks.getPermits("sense", 0), () -> locks.getPermits("sense", 100_001),
+                () -> permits.tryAcquire(Duration.ofMillis(-1)), () -> permits.tryAcquire(FOR_EVER, Duration.ZERO),
+                () -> permits.tryAcquire(FOR_EVER, Duration.ofMillis(-1)),
+                () -> locks.call(locks.getLock("sense"), Duration.ofMillis(-1), () -> null));
+        for (int i = 0; i < senseless.size(); i++) {
+            IllegalArgumentException e = assertThrows(IllegalArgumentException.class, senseless.get(i), "" + i);
+            assertFalse(e.getMessage().isEmpty());
+        }
+        assertEquals(0L, client.say("EXISTS sense"));
     }
 
     /** A century is as good as for ever; the sum of such a time and the clock's would be negative. */

@@ -67,6 +67,22 @@ class WrappedSetupTest {
     }
 
     @Test
+    void a_server_that_does_not_answer_holds_up_no_other_client() {
+        Node frozen = Node.start();
+        RedissonClient slow = Fleet.plainOn(frozen.address());
+        frozen.freeze();
+        Waiter waiting = Waiter.start(() -> RedissonLocks.of(slow));
+        RedissonClient quick = Fleet.plainOn(Node.shared().address());
+        assertTrue(RedissonLocks.of(quick).isNative());
+        assertTrue(waiting.isWaiting());
+        frozen.thaw();
+        waiting.grantedAt();
+        Fleet.end(quick);
+        Fleet.end(slow);
+        frozen.stop();
+    }
+
+    @Test
     void a_fair_lock_is_redissons_own_unless_the_service_says_otherwise() {
         RedissonClient redisson = Fleet.plainOn(Node.shared().address());
         RedissonLocks locks = RedissonLocks.of(redisson);

@@ -33,6 +33,13 @@ class NativeLock implements RLock, Watched {
         this.redissons = redissons;
         this.side = side;
         key = NativeLocks.key(redissons);
+        failIfEmpty(getName());
+    }
+
+    static void failIfEmpty(String name) {
+        if (name.isEmpty()) {
+            throw new IllegalArgumentException("the name is empty: give the lock one");
+        }
     }
 
     /** Whether each grant draws a token. */
@@ -53,11 +60,18 @@ class NativeLock implements RLock, Watched {
         return Hold.Id.of(side, key, server, thread, getName());
     }
 
-    static long ms(Duration time) {
+    static long waitMs(Duration wait) {
+        if (wait.isNegative()) {
+            throw new IllegalArgumentException("the wait must be 0 or longer: " + wait);
+        }
+        return ms(wait);
+    }
+
+    private static long ms(Duration time) {
         if (time.getSeconds() > Clock.FAR_MS / 1_000) {
             return Clock.FAR_MS;
         }
-        return time.isZero() || time.isNegative() ? 0 : Math.max(1, time.toMillis());
+        return time.isZero() ? 0 : Math.max(1, time.toMillis());
     }
 
     static long leaseMs(Duration lease) {

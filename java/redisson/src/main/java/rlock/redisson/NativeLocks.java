@@ -40,16 +40,33 @@ final class NativeLocks implements RedissonLocks {
     static RedissonLocks of(RedissonClient redisson, Options options) {
         Objects.requireNonNull(redisson, "redisson");
         Objects.requireNonNull(options, "options");
+        Locks locks = known(redisson);
+        if (locks == null) {
+            // Takes as long as its servers do, which is no reason to hold up other clients.
+            check(redisson);
+            locks = remember(redisson);
+        }
+        Locks shared = locks;
+        synchronized (known) {
+            return locks.views.computeIfAbsent(options, of -> new NativeLocks(redisson, shared, of));
+        }
+    }
+
+    private static Locks known(RedissonClient redisson) {
         synchronized (known) {
             WeakReference<Locks> reference = known.get(redisson);
-            Locks locks = reference == null ? null : reference.get();
+            return reference == null ? null : reference.get();
+        }
+    }
+
+    private static Locks remember(RedissonClient redisson) {
+        synchronized (known) {
+            Locks locks = known(redisson);
             if (locks == null) {
-                check(redisson);
                 locks = new Locks(server(redisson));
                 known.put(redisson, new WeakReference<>(locks));
             }
-            Locks shared = locks;
-            return locks.views.computeIfAbsent(options, of -> new NativeLocks(redisson, shared, of));
+            return locks;
         }
     }
 

@@ -6,6 +6,8 @@ import java.util.concurrent.CompletableFuture;
 
 /** Permits by RLOCK.PACQUIRE, held and renewed as locks are. */
 final class NativePermits implements Permits {
+    private static final int LIMIT_MAX = 100_000;
+
     private final Server server;
     private final Locks locks;
     private final String name;
@@ -13,8 +15,9 @@ final class NativePermits implements Permits {
     private final int limit;
 
     NativePermits(Server server, Locks locks, String name, String key, int limit) {
-        if (limit < 1) {
-            throw new IllegalArgumentException("a limit of " + limit + " permits");
+        NativeLock.failIfEmpty(name);
+        if (limit < 1 || limit > LIMIT_MAX) {
+            throw new IllegalArgumentException("the limit must be 1 to " + LIMIT_MAX + ": " + limit);
         }
         this.server = server;
         this.locks = locks;
@@ -38,7 +41,7 @@ final class NativePermits implements Permits {
 
     private boolean tryTake(Duration wait, Hold.Lease lease) throws InterruptedException {
         NativeLock.failIfInterrupted();
-        return server.get(take(NativeLock.ms(wait), lease), true);
+        return server.get(take(NativeLock.waitMs(wait), lease), true);
     }
 
     @Override

@@ -178,17 +178,18 @@ public interface RedissonLocks {
      * The same, with a limit to the wait.
      *
      * @param lock which this thread takes
-     * @param wait for so long at most
+     * @param wait for so long at most; zero tries once
      * @param work what needs the lock
      * @param <T> of the result
      * @return what the work returned
+     * @throws IllegalArgumentException if the wait is negative
      * @throws LockBusyException if the lock was not granted within the wait
      * @throws LockLostException if the lock was lost during the work
      * @throws InterruptedException if this thread was interrupted while it waited
      * @throws Exception what the work threw
      */
     default <T> T call(RLock lock, Duration wait, Callable<T> work) throws Exception {
-        if (!lock.tryLock(NativeLock.ms(wait), -1, TimeUnit.MILLISECONDS)) {
+        if (!lock.tryLock(NativeLock.waitMs(wait), -1, TimeUnit.MILLISECONDS)) {
             throw new LockBusyException(lock.getName(), wait);
         }
         return Guard.call(lock, work);
@@ -264,6 +265,7 @@ public interface RedissonLocks {
      * @param lock of this object
      * @param lease from now on
      * @return whether it was held
+     * @throws IllegalArgumentException if the lease is not longer than zero
      */
     default boolean renew(RLock lock, Duration lease) {
         return renew(lock, lease, Thread.currentThread().getId());
