@@ -28,13 +28,13 @@ use world::{Tried, World};
 /// to a server at most. Who is not listed has all, by three.
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
-    ("java", &["fixed", "max_waiters", "replicas", "tokens"], 40),
+    ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 40),
     // Threads cannot be interrupted there.
     ("python-sync", &["cancel"], CONNECTIONS_MAX),
 ];
 
 /// Clients that do not say yet why a lock is lost: scenarios that need a `reason` are shown as ignored.
-const WITHOUT_REASONS: &[&str] = &["java", "node", "python", "python-sync"];
+const WITHOUT_REASONS: &[&str] = &["node", "python", "python-sync"];
 
 const CONNECTIONS_MAX: usize = 3;
 

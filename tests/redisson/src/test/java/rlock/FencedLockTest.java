@@ -2,6 +2,7 @@ package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
@@ -50,6 +51,26 @@ class FencedLockTest {
         lock.lock();
         assertEquals(5, lock.getToken());
         lock.unlock();
+    }
+
+    /** On a server by default: the others here count. */
+    @Test
+    void tokens_of_plain_redisson_continue_from_the_servers_clock() {
+        Node node = Node.start();
+        Native own = node.client();
+        own.say("CONFIG SET rlock.tokens clock");
+        RedissonClient plain = Fleet.plainOn(node.address());
+        RFencedLock lock = plain.getFencedLock("continued");
+        assertEquals(1, lock.lockAndGetToken());
+        lock.unlock();
+        long before = System.currentTimeMillis() * 1_000;
+        own.say("RLOCK.ACQUIRE continued other 60000 FENCED");
+        own.say("RLOCK.RELEASE continued other");
+        assertTrue(lock.lockAndGetToken() > before);
+        lock.unlock();
+        Fleet.end(plain);
+        own.close();
+        node.stop();
     }
 
     @Test

@@ -18,12 +18,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.redisson.Redisson;
@@ -46,6 +46,8 @@ import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
 import org.redisson.config.ConstantDelay;
 import org.yaml.snakeyaml.Yaml;
+import rlock.redisson.LockBusyException;
+import rlock.redisson.LockLostException;
 import rlock.redisson.LostLock;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
@@ -64,12 +66,14 @@ final class WrappedAdapter {
             "fixed",
             // The server's setting.
             "max_waiters",
+            // A hold is a thread's.
+            "owner",
             // Redisson asks as many as there are, for as long as the client's configuration says.
             "replicas",
             // Redisson fences single locks alone.
             "tokens");
 
-    private static final List<String> REFUSED = List.of("max_waiters", "replicas");
+    private static final List<String> REFUSED = List.of("max_waiters", "owner", "replicas");
 
     /** What the server says of which Redisson makes no exceptions of their own, or others when it connects. */
     private static final Map<String, String> BY_CODE = Map.of("NOAUTH", "no-right", "WRONGPASS", "no-right",
@@ -78,6 +82,7 @@ final class WrappedAdapter {
     /** If it was no release, there is nothing to be in doubt about. */
     private static final Map<Class<?>, String> BY_CLASS = Map.ofEntries(entry(Busy.class, "busy"),
             entry(InterruptedException.class, "cancelled"), entry(IllegalMonitorStateException.class, "lost"),
+            entry(LockBusyException.class, "busy"), entry(LockLostException.class, "lost"),
             entry(RedissonShutdownException.class, "closed"), entry(RlockMissingException.class, "no-module"),
             entry(NoSyncedSlavesException.class, "too-few-replicas"), entry(ConnectException.class, "unavailable"),
             entry(RedisTimeoutException.class, "unavailable"), entry(RedisResponseTimeoutException.class, "in-doubt"),
@@ -243,12 +248,22 @@ final class WrappedAdapter {
 
     private void lost(LostLock lost) {
         byName.values().stream().filter(holder -> holder.getId() == lost.getThreadId())
-                .forEach(holder -> holder.lost(lost.toString()));
+                .forEach(holder -> holder.lost(lost));
     }
 
     private void fail(Request request, Exception e) {
+        fail(request, e, null);
+    }
+
+    /** @param lost what was told of it before, if it is lost */
+    private void fail(Request request, Exception e, LostLock lost) {
         String text = causes(e).map(String::valueOf).collect(Collectors.joining(", because of "));
-        say(Map.of("id", request.number("id"), "error", word(request, e), "text", text));
+        Map<String, Object> failure =
+                new HashMap<>(Map.of("id", request.number("id"), "error", word(request, e), "text", text));
+        causes(e).filter(LockLostException.class::isInstance).map(cause -> ((LockLostException) cause).getReason())
+                .findFirst().or(() -> Optional.ofNullable(lost).map(LostLock::getReason))
+                .ifPresent(reason -> failure.put("reason", reason.word()));
+        say(failure);
     }
 
     private String word(Request request, Exception error) {
@@ -290,10 +305,10 @@ final class WrappedAdapter {
     /** The thread of what is held by one name. */
     private final class Holder extends Thread {
         final BlockingQueue<Request> releases = new LinkedBlockingQueue<>();
-        final AtomicBoolean isLost = new AtomicBoolean();
+        final AtomicReference<LostLock> lost = new AtomicReference<>();
         private final Request request;
         private final String held;
-        /** Of the work: by itself, or because the lock is lost. */
+        /** Of the work. */
         private final CompletableFuture<Void> end = new CompletableFuture<>();
         private boolean isWaiting = true;
         private RedissonLocks locks;
@@ -337,15 +352,14 @@ final class WrappedAdapter {
 
         /** What can be vouched for no more counts as lost before anybody has heard of it. */
         Map<String, Object> look() {
-            long remaining = isLost.get() ? 0 : remaining();
+            long remaining = lost.get() != null ? 0 : remaining();
             return Map.of("lost", remaining == 0, "remaining", remaining);
         }
 
         /** Once: a lock of several is lost with the first of them. */
-        void lost(String why) {
-            if (isLost.compareAndSet(false, true)) {
-                say(Map.of("lost", held, "why", why));
-                end.completeExceptionally(new IllegalMonitorStateException(why));
+        void lost(LostLock what) {
+            if (lost.compareAndSet(null, what)) {
+                say(Map.of("lost", held, "reason", what.getReason().word(), "why", what.toString()));
             }
         }
 
@@ -353,6 +367,12 @@ final class WrappedAdapter {
         public void run() {
             Map<String, Object> said = new HashMap<>();
             try {
+                if (request.text("do").equals("run")) {
+                    work();
+                    forget();
+                    say(Map.of("id", request.number("id"), "ok", Map.of()));
+                    return;
+                }
                 try {
                     acquire().ifPresent(token -> said.put("token", token));
                 } finally {
@@ -361,14 +381,6 @@ final class WrappedAdapter {
                 if (isClosing) {
                     giveUp();
                     throw new RedissonShutdownException("closed at that moment");
-                }
-                if (request.text("do").equals("run")) {
-                    said.put("began", request.number("id"));
-                    say(said);
-                    work();
-                    forget();
-                    say(Map.of("id", request.number("id"), "ok", Map.of()));
-                    return;
                 }
             } catch (Exception e) {
                 forget();
@@ -382,11 +394,7 @@ final class WrappedAdapter {
 
         /** The token, if it is to have one. */
         private Optional<Long> acquire() throws Exception {
-            for (String field : REFUSED) {
-                if (request.has(field)) {
-                    throw new IllegalArgumentException("not for a wrapped lock: " + field);
-                }
-            }
+            failIfRefused();
             locks = client(request);
             long lease = request.has("fixed") ? request.number("fixed") : -1;
             boolean isInTime = true;
@@ -417,6 +425,14 @@ final class WrappedAdapter {
             return Optional.ofNullable(token);
         }
 
+        private void failIfRefused() {
+            for (String field : REFUSED) {
+                if (request.has(field)) {
+                    throw new IllegalArgumentException("not for a wrapped lock: " + field);
+                }
+            }
+        }
+
         private RLock lock() {
             if (request.has("all")) {
                 return locks.getMultiLock(
@@ -426,7 +442,8 @@ final class WrappedAdapter {
             } else if (request.has("write")) {
                 return locks.getReadWriteLock(request.text("write")).writeLock();
             }
-            return locks.getLock(request.text("lock"));
+            String name = request.text("lock");
+            return request.has("fenced") ? locks.getFencedLock(name) : locks.getLock(name);
         }
 
         private static Long get(RFuture<Long> token) throws Exception {
@@ -441,15 +458,25 @@ final class WrappedAdapter {
             }
         }
 
-        /** What a service can do: its listener for losses stops the work. */
+        /** The wrapper interrupts it when the lock is lost. */
         private void work() throws Exception {
-            try {
-                end.get();
-            } catch (InterruptedException | ExecutionException e) {
-                giveUp();
-                throw e;
+            failIfRefused();
+            locks = client(request);
+            lock = lock();
+            Callable<Void> work = () -> {
+                waitsNoMore();
+                Map<String, Object> began = new HashMap<>(Map.of("began", request.number("id")));
+                if (request.has("fenced")) {
+                    began.put("token", ((RFencedLock) lock).getToken());
+                }
+                say(began);
+                return end.get();
+            };
+            if (request.has("wait")) {
+                locks.call(lock, Duration.ofMillis(request.number("wait")), work);
+            } else {
+                locks.call(lock, work);
             }
-            unlock();
         }
 
         private long remaining() {
@@ -493,7 +520,7 @@ final class WrappedAdapter {
                 say(Map.of("id", release.number("id"), "ok", Map.of()));
             } catch (IllegalMonitorStateException e) {
                 forget();
-                fail(release, e);
+                fail(release, e, lost.get());
             } catch (RuntimeException e) {
                 fail(release, e);
             }

@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
@@ -113,6 +114,10 @@ class WrappedLimitsTest {
             assertFalse(e.getMessage().isEmpty());
         }
         assertEquals(0L, client.say("EXISTS sense"));
+        RedissonClient unwatched = Fleet.plainWith(config ->
+                config.setLockWatchdogTimeout(0).useSingleServer().setAddress(Node.shared().address()));
+        assertThrows(IllegalArgumentException.class, () -> RedissonLocks.of(unwatched));
+        Fleet.end(unwatched);
     }
 
     /** A century is as good as for ever; the sum of such a time and the clock's would be negative. */

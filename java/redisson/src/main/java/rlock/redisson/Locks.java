@@ -27,6 +27,9 @@ final class Locks {
     final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
 
     Locks(Server server) {
+        if (server.watchdogMs() <= 0) {
+            throw new IllegalArgumentException("lockWatchdogTimeout must be above 0: " + server.watchdogMs());
+        }
         this.server = server;
         losses = new Losses(server.forListeners());
         sessions = new Sessions(server);
