@@ -46,10 +46,6 @@ final class InMemoryHolds {
         }
     }
 
-    static long nanos(Duration time) {
-        return TimeUnit.MILLISECONDS.toNanos(NativeLock.ms(time));
-    }
-
     InMemoryHolds(String name, Losses losses, Observers observers) {
         this.name = name;
         this.losses = losses;
@@ -153,7 +149,7 @@ final class InMemoryHolds {
             notifyAll();
         }
         for (Hold hold : lost) {
-            LostLock loss = new LostLock(name, hold.thread, hold.owner, null);
+            LostLock loss = new LostLock(name, hold.thread, hold.owner, LossReason.NOT_HELD, null);
             hold.watchers.forEach(watcher -> watcher.complete(loss));
             observers.lost(loss);
             losses.tell(loss);

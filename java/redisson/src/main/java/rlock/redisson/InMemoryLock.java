@@ -1,6 +1,7 @@
 package rlock.redisson;
 
 import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
@@ -71,7 +72,11 @@ final class InMemoryLock implements InvocationHandler, Watched {
     @Override
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
         if (method.getDeclaringClass() == Watched.class) {
-            return method.invoke(this, arguments);
+            try {
+                return method.invoke(this, arguments);
+            } catch (InvocationTargetException e) {
+                throw e.getCause();
+            }
         }
         String name = method.getName();
         if (name.equals("equals")) {
@@ -191,8 +196,18 @@ final class InMemoryLock implements InvocationHandler, Watched {
     }
 
     @Override
+    public LostLock lossByNow(long thread) {
+        return remainingMs(thread) > 0 ? null : new LostLock(name(), thread, null, LossReason.ENDED, null);
+    }
+
+    @Override
+    public void end(long thread) {
+        released(thread);
+    }
+
+    @Override
     public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
-        long lease = TimeUnit.MILLISECONDS.toNanos(leaseMs);
+        long lease = Clock.ns(leaseMs);
         return CompletableFuture.completedFuture(
                 members.stream().filter(holds -> holds.restart(side, thread, lease)).count() == members.size());
     }

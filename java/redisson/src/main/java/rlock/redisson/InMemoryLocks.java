@@ -143,7 +143,7 @@ public final class InMemoryLocks implements RedissonLocks {
 
     @Override
     public boolean renew(RLock lock, Duration lease, long threadId) {
-        return InMemoryLock.of(lock).restartLease(Math.max(1, lease.toMillis()), threadId).join();
+        return InMemoryLock.of(lock).restartLease(NativeLock.leaseMs(lease), threadId).join();
     }
 
     @Override

@@ -52,13 +52,13 @@ final class InMemoryPermits implements Permits {
     @Override
     public boolean tryAcquire(Duration wait) throws InterruptedException {
         NativeLock.failIfInterrupted();
-        return take(InMemoryHolds.nanos(wait), InMemoryHolds.FOR_EVER, true);
+        return take(Clock.ns(NativeLock.waitMs(wait)), InMemoryHolds.FOR_EVER, true);
     }
 
     @Override
     public boolean tryAcquire(Duration wait, Duration lease) throws InterruptedException {
         NativeLock.failIfInterrupted();
-        return take(InMemoryHolds.nanos(wait), InMemoryHolds.nanos(lease), true);
+        return take(Clock.ns(NativeLock.waitMs(wait)), Clock.ns(NativeLock.leaseMs(lease)), true);
     }
 
     @Override

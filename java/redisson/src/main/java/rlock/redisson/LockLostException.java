@@ -8,6 +8,8 @@ public final class LockLostException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     private final transient LostLock lost;
+
+    /** Outlives serialization. */
     private final LossReason reason;
 
     LockLostException(LostLock lost) {

@@ -86,7 +86,9 @@ final class Locks {
             Hold.Id id, boolean isOver, Function<Request, CompletableFuture<Object>> way) {
         return way.apply(holds.with(id, hold -> hold.releaseBegins(id))).handle((reply, error) -> {
             Throwable cause = error == null ? null : Server.cause(error);
-            boolean isOverwritten = error != null && Server.isOverwritten(error) && holds.with(id, Hold::isHeld);
+            // A lock of another kind is another's, unless this holder had counted on its own.
+            boolean isOverwritten = error != null && (Server.isReply(error, "WRONGTYPE")
+                    || Server.isOverwritten(error) && holds.with(id, Hold::isHeld));
             if (isOverwritten || error == null && reply == null) {
                 throw notHeld(id, cause);
             } else if (error == null || Server.isNotReplicated(error)) {
@@ -115,9 +117,7 @@ final class Locks {
         watchers.forEach(watcher -> watcher.complete(lost));
         IllegalMonitorStateException error = new IllegalMonitorStateException("attempt to unlock lock, not locked by "
                 + "current thread by node id: " + server.clientId() + " thread-id: " + id.thread);
-        if (isCountedOn[0]) {
-            error.initCause(new LockLostException(lost));
-        }
+        error.initCause(isCountedOn[0] ? new LockLostException(lost) : cause);
         return error;
     }
 
