@@ -3,8 +3,10 @@
 package rlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,25 @@ func TestTheContextOfTheCallerStillLimitsARelease(t *testing.T) {
 		return held.Release(ctx)
 	})
 	is(t, err, rlock.ErrUnavailable)
+}
+
+func TestWorkWhoseReleaseGetsNoReplySucceedsAndIsLogged(t *testing.T) {
+	rdb, network, key := server(t), newNetwork(t), name(t)
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil)) // Do has logged when it returns
+	locks := connect(t, rlock.Options{URL: network.url(), Logger: logger})
+	must(t, locks.Do(t.Context(), key, func(ctx context.Context, held *rlock.Held) error {
+		network.stop(false, true)
+		go func() {
+			until(t, "the server has released it", func() bool { return rdb.Exists(context.Background(), key).Val() == 0 })
+			network.breaks()
+			network.stop(false, false)
+		}()
+		return nil
+	}))
+	if !strings.Contains(log.String(), `level=WARN msg="rlock: release in doubt" lock=`+key) {
+		t.Fatal(log.String())
+	}
 }
 
 func TestALossSaysWhy(t *testing.T) {
