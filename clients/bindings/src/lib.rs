@@ -3,7 +3,7 @@
 //!
 //! Everything else is [`rlock_client`]'s. Nothing here knows of an interpreter.
 
-use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Unfenced};
+use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Reply, Unfenced};
 use std::time::Duration;
 
 /// Where the locks are, and how they are reached.
@@ -33,6 +33,8 @@ pub struct Settings {
     pub authorities: Option<Vec<u8>>,
     pub certificate: Option<Vec<u8>>,
     pub key: Option<Vec<u8>>,
+    /// Connects with the first request, which then tries for its own `wait` or the client's patience.
+    pub lazily: bool,
 }
 
 impl Settings {
@@ -40,6 +42,9 @@ impl Settings {
     /// As the client's own ways to connect.
     pub async fn connect(self, place: Place) -> Result<Locks, Error> {
         let mut options = Locks::options();
+        if self.lazily {
+            options = options.lazily();
+        }
         if let Some(name) = self.name {
             options = options.name(name);
         }
@@ -152,6 +157,35 @@ async fn waited<F, K>(lock: Lock<F, K>, wait: Option<Duration>) -> Result<Guard<
         None => lock.acquire().await,
         Some(limit) => lock.acquire_timeout(limit).await,
     }
+}
+
+/// Whether [`acquire`] would have to wait now: the server is asked, and any client counts as a holder.
+///
+/// # Errors
+/// As [`Locks::command`].
+pub async fn is_locked(locks: Locks, wanted: Wanted) -> Result<bool, Error> {
+    let (names, limit) = match wanted {
+        Wanted::Lock(name) | Wanted::Read(name) | Wanted::Write(name) => (vec![name], 1),
+        Wanted::Permit { name, limit } => (vec![name], i64::from(limit)),
+        Wanted::All(names) => (names, 1),
+    };
+    for name in names {
+        let reply = locks.command(&name, &[b"RLOCK.INSPECT".as_slice(), &name, b"COUNT", b"1"]).await?;
+        if holders(&reply).is_some_and(|holders| holders >= limit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The number of holders in a reply of INSPECT: names and values in turn.
+fn holders(reply: &Reply) -> Option<i64> {
+    let Reply::List(fields) = reply else { return None };
+    let name = Reply::Text(b"holder-count".to_vec());
+    fields.chunks_exact(2).find(|field| field[0] == name).and_then(|field| match field[1] {
+        Reply::Int(count) => Some(count),
+        _ => None,
+    })
 }
 
 /// The word for what has failed: the same in all languages.

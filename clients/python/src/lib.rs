@@ -20,7 +20,8 @@ use pyo3::exceptions::PyNotImplementedError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+use pyo3::types::PyBool;
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, is_locked, word};
 #[cfg(unix)]
 use rlock_client::block_on;
 use rlock_client::{Address, Error, Guard, Locks, block_on_for};
@@ -46,19 +47,28 @@ const SIGNALS: Duration = Duration::from_millis(50);
 
 const CLOSED: &str = "the client was closed";
 
-type Outcome = Result<Option<Held>, Failure>;
+type Outcome = Result<Answer, Failure>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// What a call came to.
+enum Answer {
+    Done,
+    Granted(Held),
+    Is(bool),
+}
 
 /// What becomes an exception.
 struct Failure {
     word: &'static str,
     text: String,
     code: Option<String>,
+    /// Why a lock was lost.
+    reason: Option<&'static str>,
 }
 
 impl Failure {
     fn new(word: &'static str, about: &str, why: &str) -> Self {
-        Self { word, text: format!("{about}: {why}"), code: None }
+        Self { word, text: format!("{about}: {why}"), code: None, reason: None }
     }
 
     fn closed(about: &str) -> Self {
@@ -68,14 +78,16 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { word: word(&error), text: error.to_string(), code: error.code().map(str::to_owned) }
+        let (code, reason) = (error.code().map(str::to_owned), error.loss().map(|loss| loss.word()));
+        Self { word: word(&error), text: error.to_string(), code, reason }
     }
 }
 
 impl From<Failure> for PyErr {
-    fn from(Failure { word, text, code }: Failure) -> Self {
+    fn from(Failure { word, text, code, reason }: Failure) -> Self {
         Python::attach(|py| {
-            let raised = py.import("rlock_client.errors").and_then(|it| it.getattr("of")?.call1((word, text, code)));
+            let of = py.import("rlock_client.errors").and_then(|it| it.getattr("of"));
+            let raised = of.and_then(|of| of.call1((word, text, code, reason)));
             raised.map_or_else(|error| error, PyErr::from_value)
         })
     }
@@ -85,10 +97,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A time that Python gives in seconds.
+/// A time that Python gives in seconds. None: for ever.
 fn time(about: &str, seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
-    let time = seconds.filter(|it| *it != f64::INFINITY).map(Duration::try_from_secs_f64).transpose();
-    time.map_err(|why| Failure::new("configuration", about, &why.to_string()))
+    seconds.filter(|it| *it != f64::INFINITY).map(|it| span(about, it)).transpose()
+}
+
+fn lease(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
+    seconds.map(|it| span("lease", it)).transpose()
+}
+
+fn span(about: &str, seconds: f64) -> Result<Duration, Failure> {
+    let refused = |_| Failure::new("configuration", about, &format!("{seconds} is not a time in seconds, at least 0"));
+    Duration::try_from_secs_f64(seconds).map_err(refused)
+}
+
+fn count(about: &str, number: i64) -> Result<u32, Failure> {
+    u32::try_from(number).map_err(|_| Failure::new("configuration", about, &format!("{number} is out of range")))
 }
 
 /// The settings of a client, and what was opened by them in this process.
@@ -153,36 +177,30 @@ impl Client {
         };
         let settings = Settings {
             name,
-            lease: time("lease", lease)?,
+            lease: self::lease(lease)?,
             patience: time("patience", patience)?,
             connect_timeout: time("connect_timeout", connect_timeout)?,
             answer_timeout: time("answer_timeout", answer_timeout)?,
             authorities: ca,
             certificate: cert,
             key,
+            lazily: true,
         };
         Ok(Self { place, settings, open: Arc::new(Mutex::new(Open::new())) })
     }
 
-    /// Whether there is a connection already.
-    #[getter]
-    fn is_open(&self) -> bool {
-        self.here().locks.initialized()
-    }
-
     fn connect(&self) -> Call {
-        let (locks, waiting) = self.opening();
-        let locks = async move { locks.await.map(|_| None).map_err(Failure::from) };
+        let (locks, waiting) = self.opening(Settings { lazily: false, ..self.settings.clone() });
+        let locks = async move { locks.await.map(|_| Answer::Done).map_err(Failure::from) };
         Call::new("connecting".into(), None, unless_closed("connecting".into(), waiting, locks))
     }
 
     /// Acquires what this object of Python's describes.
     fn acquire(&self, lock: Asked, wait: Option<f64>) -> PyResult<Call> {
-        let about = lock.names.iter().map(Name::shown).collect::<Vec<_>>().join(", ");
-        let (wanted, terms) = lock.read(wait)?;
-        let (locks, waiting) = self.opening();
+        let (about, (wanted, terms)) = (lock.about(), lock.read(wait)?);
+        let (locks, waiting) = self.opening(self.settings.clone());
         let wait = self.here().waits.0.clone();
-        let granted = async move { Ok(Some(acquire(locks.await?, wanted, terms).await?)) };
+        let granted = async move { Ok(Answer::Granted(acquire(locks.await?, wanted, terms).await?)) };
         let granted = unless_closed(about.clone(), waiting, granted);
         let granted = async move {
             let granted = granted.await;
@@ -190,6 +208,14 @@ impl Client {
             granted
         };
         Ok(Call::new(about, Some(self.open.clone()), granted))
+    }
+
+    /// Whether somebody holds what this object of Python's describes.
+    fn locked(&self, lock: Asked) -> PyResult<Call> {
+        let (about, (wanted, _)) = (lock.about(), lock.read(None)?);
+        let (locks, waiting) = self.opening(self.settings.clone());
+        let asked = async move { Ok(Answer::Is(is_locked(locks.await?, wanted).await?)) };
+        Ok(Call::new(about.clone(), None, unless_closed(about, waiting, asked)))
     }
 
     /// Ends all waits, and refuses new ones.
@@ -223,7 +249,7 @@ impl Client {
             if let Some(locks) = locks.get() {
                 locks.settle().await;
             }
-            Ok(None)
+            Ok(Answer::Done)
         };
         Call::new("closing".into(), None, settled)
     }
@@ -243,12 +269,12 @@ impl Client {
     }
 
     /// The client, which the first call opens for all.
-    fn opening(&self) -> (impl Future<Output = Result<Locks, Error>> + use<>, Arc<Semaphore>) {
+    fn opening(&self, settings: Settings) -> (impl Future<Output = Result<Locks, Error>> + use<>, Arc<Semaphore>) {
         let (locks, waiting) = {
             let open = self.here();
             (open.locks.clone(), open.waiting.clone())
         };
-        let (settings, place) = (self.settings.clone(), self.place.clone());
+        let place = self.place.clone();
         (async move { locks.get_or_try_init(|| settings.connect(place)).await.cloned() }, waiting)
     }
 }
@@ -291,10 +317,11 @@ struct Asked {
 }
 
 impl Asked {
+    fn about(&self) -> String {
+        self.names.iter().map(Name::shown).collect::<Vec<_>>().join(", ")
+    }
+
     fn read(self, wait: Option<f64>) -> Result<(Wanted, Terms), Failure> {
-        let count = |about: &str, count: i64| {
-            u32::try_from(count).map_err(|why| Failure::new("configuration", about, &why.to_string()))
-        };
         let mut names = self.names.into_iter().map(Name::bytes);
         let wanted = match self.kind.as_str() {
             "all" => Wanted::All(names.collect()),
@@ -314,7 +341,7 @@ impl Asked {
         };
         let terms = Terms {
             wait: time("wait", wait)?,
-            lease: time("lease", self.lease)?,
+            lease: lease(self.lease)?,
             fixed: self.fixed,
             fenced: self.fenced,
             owner: self.owner.map(Name::bytes),
@@ -354,7 +381,7 @@ struct Task {
 impl Call {
     /// Blocks this thread. Beyond the limit it is given up.
     #[pyo3(signature = (limit=None))]
-    fn wait(&self, py: Python<'_>, limit: Option<f64>) -> PyResult<Option<HoldObject>> {
+    fn wait(&self, py: Python<'_>, limit: Option<f64>) -> PyResult<Py<PyAny>> {
         let limit = time("limit", limit)?.and_then(|limit| Instant::now().checked_add(limit));
         let Some(mut work) = locked(&self.0.work).take() else {
             return Err(PyRuntimeError::new_err("it has been waited for"));
@@ -364,7 +391,7 @@ impl Call {
             let slice = left.map_or(SIGNALS, |left| left.min(SIGNALS));
             let (outcome, _inside) = py.detach(|| (block_on_for(Pin::new(&mut work), slice), Inside::enter_or_rest()));
             if let Some(outcome) = outcome {
-                return Ok(self.0.result(outcome)?);
+                return self.0.result(py, outcome);
             }
             // Dropped with the work, it leaves the queue.
             py.check_signals()?;
@@ -439,17 +466,24 @@ impl Task {
         };
         let told = locked(&self.told).take();
         if let Some((_, done)) = told {
-            let told = match self.result(outcome) {
+            let told = match self.result(py, outcome) {
                 Ok(value) => done.call1(py, (value, py.None())),
-                Err(failure) => done.call1(py, (py.None(), PyErr::from(failure).into_value(py))),
+                Err(error) => done.call1(py, (py.None(), error.into_value(py))),
             };
             told.map_or_else(|error| error.write_unraisable(py, None), |_| ());
         }
     }
 
+    fn result(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+        match (outcome?, &self.home) {
+            (Answer::Granted(held), Some(home)) => Ok(Py::new(py, self.noted(held, home)?)?.into_any()),
+            (Answer::Is(it), _) => Ok(PyBool::new(py, it).to_owned().into_any().unbind()),
+            _ => Ok(py.None()),
+        }
+    }
+
     /// With the GIL: notes what is held, unless the client was closed meanwhile.
-    fn result(&self, outcome: Outcome) -> Result<Option<HoldObject>, Failure> {
-        let (Some(held), Some(home)) = (outcome?, &self.home) else { return Ok(None) };
+    fn noted(&self, held: Held, home: &Mutex<Open>) -> Result<HoldObject, Failure> {
         let Held { guard, tokens } = held;
         let mut open = locked(home);
         if open.closing.is_closed() {
@@ -462,7 +496,7 @@ impl Task {
         }
         open.holds.push(Arc::downgrade(&hold));
         let closing = open.closing.clone();
-        Ok(Some(HoldObject { process: self.process, about, holder, tokens, hold, closing }))
+        Ok(HoldObject { process: self.process, about, holder, tokens, hold, closing })
     }
 }
 
@@ -613,14 +647,16 @@ impl HoldObject {
         if let Hold::Guarded(guard) = &*locked(&self.hold) { guard.remaining().as_secs_f64() } else { 0.0 }
     }
 
-    /// Why it is lost, if it is; what was given back is not.
+    /// Why it is lost, if it is: in a word, and in words. What was released is not lost.
     #[getter]
-    fn loss(&self) -> Option<String> {
+    fn loss(&self) -> Option<(Option<&'static str>, String)> {
         match &*locked(&self.hold) {
-            _ if self.process != process::id() => Some("this process was forked from the one that holds it".into()),
-            Hold::Guarded(guard) => guard.loss().map(|loss| loss.to_string()),
+            _ if self.process != process::id() => {
+                Some((None, "this process was forked from the one that holds it".into()))
+            }
+            Hold::Guarded(guard) => guard.loss().map(|loss| (Some(loss.word()), loss.to_string())),
             Hold::GivenBack => None,
-            Hold::Closed => Some(CLOSED.into()),
+            Hold::Closed => Some((None, CLOSED.into())),
         }
     }
 
@@ -630,7 +666,7 @@ impl HoldObject {
         let about = self.about.clone();
         let released = async move {
             match hold {
-                Hold::Guarded(guard) => guard.release().await.map(|()| None).map_err(Failure::from),
+                Hold::Guarded(guard) => guard.release().await.map(|()| Answer::Done).map_err(Failure::from),
                 Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
                 Hold::Closed => Err(Failure::closed(&about)),
             }
@@ -646,7 +682,7 @@ impl HoldObject {
                 Some(lost) => lost.await,
                 None => std::future::pending().await,
             }
-            Ok(None)
+            Ok(Answer::Done)
         };
         Call::new(self.about.clone(), None, unless_closed(self.about.clone(), self.closing.clone(), lost))
     }

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import rlock_client
-from rlock_client import LockError, aio, errors
+from rlock_client import LockError, Lost, aio, errors
 
 IS_SYNC = "--sync" in sys.argv
 THREADS = 500
@@ -25,6 +25,10 @@ def seconds(asked, field):
     return None if asked.get(field) is None else asked[field] / 1_000
 
 
+def reason(error):
+    return {"reason": error.reason} if isinstance(error, Lost) and error.reason else {}
+
+
 class Mistake(Exception):
     """Of the suite's own."""
 
@@ -37,7 +41,7 @@ class Adapter:
         try:
             line = {"ok": await getattr(self, asked["do"])(asked) or {}}
         except LockError as error:
-            line = {"error": WORDS.get(type(error), "refused"), "text": str(error)}
+            line = {"error": WORDS.get(type(error), "refused"), "text": str(error), **reason(error)}
         except asyncio.CancelledError:
             line = {"error": "cancelled", "text": "as it was asked for"}
         except (Mistake, KeyError) as error:
@@ -88,7 +92,10 @@ class Adapter:
         held = self.held[name] = await self.done(self.lock(asked).acquire)
 
         def lost():
-            say({"lost": name, "why": held.loss})
+            try:
+                held.check()
+            except Lost as error:
+                say({"lost": name, "why": held.loss, **reason(error)})
 
         held.on_lost(lambda: loop.call_soon_threadsafe(lost))
         told = {"holder": held.holder}

@@ -7,7 +7,7 @@ import sys
 import pytest
 from conftest import URL, connections, in_asyncio, until, until_async, waiting
 
-from rlock_client import Busy, Closed, Lost, Unavailable, aio
+from rlock_client import Busy, Closed, Configuration, Lost, Unavailable, aio
 
 
 def test_async_with(redis):
@@ -26,6 +26,34 @@ def test_async_with(redis):
             await held.release()
 
     in_asyncio(test)
+
+
+def test_a_lock_object_releases_what_it_has_acquired(redis):
+    async def test(locks):
+        lock = locks.lock("k")
+        if await lock.try_acquire():
+            assert await lock.locked() and redis.exists("k")
+            await lock.release()
+        assert not await lock.locked()
+        with pytest.raises(Lost, match="nothing to release"):
+            await lock.release()
+
+    in_asyncio(test)
+
+
+def test_what_is_not_kept_stays_held_and_warns(redis):
+    async def test(locks):
+        with pytest.warns(ResourceWarning, match="<Held k: .* s left> stays held"):
+            await locks.lock("k").acquire()
+        assert not await locks.lock("k").try_acquire()
+
+    in_asyncio(test)
+
+
+def test_trio_is_refused():
+    trio = pytest.importorskip("trio")
+    with pytest.raises(Configuration, match="under trio"):
+        trio.run(aio.Locks(URL).lock("k").acquire)
 
 
 def test_one_lock_in_many_tasks(redis):

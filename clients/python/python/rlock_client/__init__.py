@@ -10,7 +10,6 @@ import logging
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from . import _green
 from ._base import HeldBase, LockBase, LocksBase
-from ._native import Turns
+from ._native import Hold, Turns
 from .errors import (
     Busy,
     Closed,
@@ -66,7 +65,7 @@ class Held(HeldBase["Locks"]):
     __doc__ = HeldBase.__doc__
 
     def release(self) -> None:
-        """Gives it back, and waits for the server's word. Raises Lost if it was not held any more."""
+        """Releases it, and waits for the server's reply. Raises Lost if it was not held any more."""
         self._release(None)
 
     def _release(self, limit: float | None) -> None:
@@ -92,14 +91,28 @@ class Lock(LockBase["Locks", Held]):
     __doc__ = LockBase.__doc__
 
     def acquire(self) -> Held:
-        return self.locks._acquire(self, self.wait)
+        """Waits for the lock, for as long as `wait` says. Then raises Busy."""
+        return self._acquire(self.wait)
 
     def try_acquire(self) -> Held | None:
-        """None: somebody else has it, or is before us."""
+        """Acquires the lock without waiting. None: another client has it, or waits for it."""
         try:
-            return self.locks._acquire(self, 0)
+            return self._acquire(0)
         except Busy:
             return None
+
+    def release(self) -> None:
+        """Releases what this thread acquired last through this object, as `Held.release` does."""
+        self._last(threading.get_ident()).release()
+
+    def locked(self) -> bool:
+        """Whether `acquire` would have to wait. Asks the server, and needs the right to RLOCK.INSPECT."""
+        return bool(_green.wait(self.locks._client.locked(self)))
+
+    def _acquire(self, wait: float | None) -> Held:
+        held = self.locks._acquire(self, wait)
+        self._keeps(held, threading.get_ident())
+        return held
 
     def __enter__(self) -> Held:
         held = self.acquire()
@@ -139,12 +152,8 @@ class Locks(LocksBase[Lock]):
         self.close()
 
     def _acquire(self, lock: Lock, wait: float | None) -> Held:
-        if not self._client.is_open:
-            begun = time.monotonic()
-            _green.wait(self._client.connect(), self._limit(wait))
-            wait = wait and max(0.0, wait - (time.monotonic() - begun))
         hold = _green.wait(self._client.acquire(lock, wait))
-        assert hold is not None
+        assert isinstance(hold, Hold)
         return Held(self, hold)
 
 

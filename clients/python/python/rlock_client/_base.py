@@ -3,51 +3,56 @@
 from __future__ import annotations
 
 import atexit
+import inspect
+import logging
 import threading
 import time
+import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from . import _green, _native, _settings
 from ._native import Call, Client, Hold, Turns
-from .errors import Closed, Configuration, InDoubt, LockError, Lost, Unavailable
+from .errors import Closed, Configuration, LockError, LossReason, Lost, Unavailable
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypedDict, Unpack
 
     class Settings(TypedDict, total=False):
-        """Times are in seconds. `ca`, `cert` and `key`: paths, or the PEM itself as bytes."""
-
-        lease: float | None
-        patience: float | None
-        connect_timeout: float | None
-        answer_timeout: float | None
+        lease: Time | None
+        patience: Time | None
+        connect_timeout: Time | None
+        answer_timeout: Time | None
         name: str | None
         ca: _settings.Pem | None
         cert: _settings.Pem | None
         key: _settings.Pem | None
 
     class Terms(TypedDict, total=False):
-        """How a lock is to be held. README.md has what each means."""
-
-        wait: float | None
-        lease: float | None
+        wait: Time | None
+        lease: Time | None
         fixed: bool
         fenced: bool
         owner: str | bytes | None
         max_waiters: int | None
-        replicas: int | tuple[int, float] | None
+        replicas: int | tuple[int, Time] | None
 
 
+Time = float | timedelta
 Name = str | bytes
 LockT = TypeVar("LockT", bound="LockBase[Any, Any]")
 LocksT = TypeVar("LocksT", bound="LocksBase[Any]")
 EnteredT = TypeVar("EnteredT")
 
+_logger = logging.getLogger("rlock_client")
 # Those for which the interpreter's end is to be tidy.
 _open: weakref.WeakSet[LocksBase[Any]] = weakref.WeakSet()
+# What no part of the program refers to any more, and which stays held.
+_abandoned: deque[HeldBase[Any]] = deque()
 _AT_EXIT = 2.0
 # How long the client waits for an answer, if nothing else is said.
 _ANSWER = 3.0
@@ -59,11 +64,12 @@ class LocksBase(Generic[LockT]):
     _makes: ClassVar[Callable[..., Any]]
 
     def __init__(self, address: str, **settings: Unpack[Settings]) -> None:
+        """One server: redis://user:password@host:port/db, rediss:// for TLS, or redis+unix:///path."""
         self._begin(("server", [address], "", None, None, 0, False), **settings)
 
     @classmethod
     def cluster(cls, addresses: Iterable[str], **settings: Unpack[Settings]) -> Self:
-        """A Redis Cluster, of which some nodes are given."""
+        """A Redis Cluster: the addresses of some of its nodes."""
         return cls.__new__(cls)._begin(("cluster", list(addresses), "", None, None, 0, False), **settings)
 
     @classmethod
@@ -78,7 +84,7 @@ class LocksBase(Generic[LockT]):
         tls: bool = False,
         **settings: Unpack[Settings],
     ) -> Self:
-        """The master of that name, which sentinels watch. User, password, database and TLS are the master's."""
+        """The master of that name that sentinels watch. User, password, database and TLS are the master's."""
         place = ("sentinels", list(addresses), master, user, password, db, tls)
         return cls.__new__(cls)._begin(place, **settings)
 
@@ -92,49 +98,50 @@ class LocksBase(Generic[LockT]):
         self,
         place: tuple[Any, ...],
         *,
-        lease: float | None = None,
-        patience: float | None = None,
-        connect_timeout: float | None = None,
-        answer_timeout: float | None = None,
+        lease: Time | None = None,
+        patience: Time | None = None,
+        connect_timeout: Time | None = None,
+        answer_timeout: Time | None = None,
         name: str | None = None,
         ca: _settings.Pem | None = None,
         cert: _settings.Pem | None = None,
         key: _settings.Pem | None = None,
     ) -> Self:
-        settings: tuple[Any, ...] = (name, lease, patience, connect_timeout, answer_timeout)
-        self._client = Client(*place, *settings, *map(_settings.pem, (ca, cert, key)))
-        self._answer = answer_timeout or _ANSWER
+        times = [_settings.seconds(it) for it in (lease, patience, connect_timeout, answer_timeout)]
+        self._client = Client(*place, name, *times, *map(_settings.pem, (ca, cert, key)))
+        self._place, self._answer = place, times[3] or _ANSWER
         _open.add(self)
         return self
 
     def lock(self, name: Name, **terms: Unpack[Terms]) -> LockT:
-        """A lock that one has at a time."""
+        """A lock with one holder at a time."""
         return self._makes(self, "lock", [name], 0, **terms)  # type: ignore[no-any-return]
 
     def read(self, name: Name, **terms: Unpack[Terms]) -> LockT:
-        """The side of a read-write lock that any number of readers have at the same time."""
+        """The read side of a read-write lock: any number of readers hold it at the same time."""
         return self._makes(self, "read", [name], 0, **terms)  # type: ignore[no-any-return]
 
     def write(self, name: Name, **terms: Unpack[Terms]) -> LockT:
-        """The side of a read-write lock that one writer has alone."""
+        """The write side of a read-write lock: one writer holds it alone."""
         return self._makes(self, "write", [name], 0, **terms)  # type: ignore[no-any-return]
 
     def permit(self, name: Name, limit: int, **terms: Unpack[Terms]) -> LockT:
-        """One of so many permits."""
+        """One of `limit` permits."""
         return self._makes(self, "permit", [name], limit, **terms)  # type: ignore[no-any-return]
 
     def all(self, names: Iterable[Name], **terms: Unpack[Terms]) -> LockT:
-        """The locks of all these names, in one step: all or none."""
+        """The locks of all these names: they are acquired in one step, all or none."""
+        if isinstance(names, str | bytes):
+            raise Configuration("all: names must be a list, not one string")
         return self._makes(self, "all", list(names), 0, **terms)  # type: ignore[no-any-return]
 
-    def _limit(self, wait: float | None) -> float | None:
-        """How long connecting may take, for somebody who waits for so long."""
-        return None if wait is None else max(wait, 0) or self._answer
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(_settings.without_login, self._place[1]))}>"
 
 
 class LockBase(Generic[LocksT, EnteredT]):
-    """A lock, and how it is to be held. Nothing is asked for before it is acquired; that can be done any number of times,
-    also by several at once."""
+    """A lock, and how it is to be held. Nothing is sent before it is acquired; that can be done any number of times, also by
+    several threads or tasks at once."""
 
     def __init__(
         self,
@@ -143,23 +150,48 @@ class LockBase(Generic[LocksT, EnteredT]):
         names: list[Name],
         limit: int,
         *,
-        wait: float | None = None,
-        lease: float | None = None,
+        wait: Time | None = None,
+        lease: Time | None = None,
         fixed: bool = False,
         fenced: bool = False,
         owner: str | bytes | None = None,
         max_waiters: int | None = None,
-        replicas: int | tuple[int, float] | None = None,
+        replicas: int | tuple[int, Time] | None = None,
     ) -> None:
         if fixed and lease is None:
             raise Configuration("fixed: a fixed lease needs its length, which is `lease`")
         if owner is not None and kind in ("permit", "all"):
             raise Configuration("owner: only a single lock has one")
         self.locks, self.kind, self.names, self.limit = locks, kind, names, limit
-        self.wait, self.lease, self.fixed, self.fenced = wait, lease, fixed, fenced
-        self.owner, self.max_waiters = owner, max_waiters
-        self.replicas = (replicas, 1.0) if isinstance(replicas, int) else replicas
+        self.wait, self.lease = _settings.seconds(wait), _settings.seconds(lease)
+        self.fixed, self.fenced, self.owner, self.max_waiters = fixed, fenced, owner, max_waiters
+        count, within = replicas if isinstance(replicas, tuple) else (replicas, 1.0)
+        self.replicas = None if count is None else (count, _settings.seconds(within))
+        # What was acquired through this object, and by which thread or task.
+        self._held: dict[HeldBase[Any], object] = {}
         self._entered: list[tuple[object, EnteredT]] = []
+
+    def __repr__(self) -> str:
+        names = ", ".join(it if isinstance(it, str) else repr(it) for it in self.names)
+        terms = {name: getattr(self, name) for name in ("wait", "lease", "fixed", "fenced", "owner", "max_waiters")}
+        shown = [names, *(f"{name}={value!r}" for name, value in terms.items() if value not in (None, False))]
+        return f"<{type(self).__name__} {self.kind}: {', '.join(shown)}>"
+
+    def _keeps(self, held: HeldBase[Any], who: object) -> None:
+        """Remembers it for `release`, and forgets old ones that were lost and never released."""
+        for older in list(self._held):
+            if not older.lost:
+                break
+            self._held.pop(older, None)
+        self._held[held] = who
+        held._lock = weakref.ref(self)
+
+    def _last(self, who: object) -> Any:
+        for held, by in reversed(list(self._held.items())):
+            if by == who:
+                return held
+        names = ", ".join(map(str, self.names))
+        raise Lost(f"{names}: not acquired by this thread or task through this object: nothing to release")
 
     def _left(self, who: object) -> EnteredT:
         """What this thread or task has entered last. A generator may be left in another thread than it was entered in."""
@@ -171,14 +203,30 @@ class LockBase(Generic[LocksT, EnteredT]):
 
 
 class HeldBase(Generic[LocksT]):
-    """What is held. Dropped, it is given back in the background."""
+    """What is held. It stays held until it is released, lost, or its client is closed."""
 
     def __init__(self, locks: LocksT, hold: Hold) -> None:
         self._locks, self._hold = locks, hold
-        self._loss: str | None = None
+        self._lock: Callable[[], LockBase[Any, Any] | None] | None = None
+        self._loss: tuple[LossReason | None, str] | None = None
         self._watches: list[Call] = []
         # Told once when it is over.
         self._ended: Callable[[bool], object] | None = None
+
+    def __del__(self) -> None:
+        hold = getattr(self, "_hold", None)
+        if hold is None or not hold.remaining:
+            return
+        # Two at a time, so that those that have ended do not pile up.
+        for _ in range(min(2, len(_abandoned))):
+            if (older := _abandoned.popleft())._hold.remaining:
+                _abandoned.append(older)
+        _abandoned.append(self)
+        warnings.warn(f"{self!r} stays held, although nothing refers to it: release it", ResourceWarning, 2, self)
+
+    def __repr__(self) -> str:
+        state = f"lost: {self.loss}" if self.lost else f"{self.remaining:.1f} s left" if self.remaining else "released"
+        return f"<{type(self).__name__} {self._hold.about}: {state}>"
 
     @property
     def holder(self) -> str:
@@ -203,7 +251,8 @@ class HeldBase(Generic[LocksT]):
     @property
     def loss(self) -> str | None:
         """Why it is lost, if it is."""
-        return self._loss or self._hold.loss
+        loss = self._loss or self._hold.loss
+        return loss and loss[1]
 
     @property
     def remaining(self) -> float:
@@ -213,7 +262,7 @@ class HeldBase(Generic[LocksT]):
     def check(self) -> None:
         """Raises Lost unless it is held. It asks no server."""
         if not self._hold.remaining:
-            raise self._told(self.loss or "it was given back")
+            raise self._error(self._loss or self._hold.loss or (None, "it was given back"))
 
     def on_lost(self, callback: Callable[[], object]) -> None:
         """Calls this once, should it be lost: in the event loop, or in a thread that is there for that."""
@@ -233,9 +282,9 @@ class HeldBase(Generic[LocksT]):
     def _soon(self, callback: Callable[[], object]) -> None:
         raise NotImplementedError
 
-    def _told(self, why: str) -> LockError:
-        about = self._hold.about
-        return Closed(f"{about}: {why}") if why == _CLOSED else Lost(f"{about}: lost: {why}")
+    def _error(self, loss: tuple[LossReason | None, str]) -> LockError:
+        about, (reason, why) = self._hold.about, loss
+        return Closed(f"{about}: {why}") if why == _CLOSED else Lost(f"{about}: lost: {why}", reason=reason)
 
     def _giving_back(self) -> Call:
         """Its release, and nobody watches any more."""
@@ -246,21 +295,64 @@ class HeldBase(Generic[LocksT]):
         return self._hold.release()
 
     def _is_over(self, error: LockError | None = None) -> None:
-        if isinstance(error, Lost) and not isinstance(error, InDoubt):
-            self._loss = self._loss or str(error)
+        if self._lock is not None and (lock := self._lock()) is not None:
+            lock._held.pop(self, None)
+        if isinstance(error, Lost) and error.reason:
+            self._loss = self._loss or (error.reason, str(error).removeprefix(f"{self._hold.about}: lost: "))
         if self._ended is not None:
             self._ended(self._loss is not None)
             self._ended = None
 
     def _judge(self, failure: LockError | None, error: BaseException | None) -> None:
-        """Whether `with` has done its work under the lock. It has, if the lock could be vouched for until its end and the
-        server does not say otherwise; that goes on being given back in the background."""
-        is_lost = isinstance(failure, Lost) and not isinstance(failure, InDoubt)
-        if (is_lost or self._loss) and not isinstance(error, Lost | Closed) and isinstance(error, Exception | None):
-            self._raise(error)
+        """At the end of `with`. The work was protected if the lease was guaranteed until then and the server does not say
+        otherwise; the release goes on in the background if its reply is missing."""
+        if self._loss is None:
+            if failure is not None:
+                _logger.warning("%s: released, but without a reply: %s", self._hold.about, failure)
+        elif not isinstance(error, Lost | Closed) and isinstance(error, Exception | None):
+            self._raise(self._loss, error)
 
-    def _raise(self, error: BaseException | None) -> NoReturn:
-        raise self._told(self._loss or "the server says that it is not held") from error
+    def _raise(self, loss: tuple[LossReason | None, str], error: BaseException | None) -> NoReturn:
+        raise self._error(loss) from error
+
+
+_SETTINGS = """
+    Times are in seconds, or `timedelta`s.
+
+    lease: how long a lock stays taken after its holder died; 30 by default.
+    patience: how long to try servers that do not answer; 10 by default.
+    connect_timeout, answer_timeout: for one connection, and for one reply; 2 and 3 by default.
+    name: how operators see this program; host and process by default.
+    ca, cert, key: for TLS, a path, or the PEM itself as bytes.
+    """
+_TERMS = """
+    Times are in seconds, or `timedelta`s.
+
+    wait: how long to wait; 0: try once; None: for ever.
+    lease: how long the lock stays taken after its holder died; the client's by default.
+    fixed: the lease is not renewed: the lock is lost when it ends.
+    fenced: `held.token` grows with each grant, so that storage can refuse an old holder.
+    owner: the holder's name, under which it may acquire a single lock again.
+    max_waiters: wait only if fewer wait already, else raise QueueFull.
+    replicas: how many replicas have to confirm the lock; with a time, as (number, time), or within 1 s.
+    """
+
+
+def _spell_out(methods: Iterable[Any], options: Callable[..., Any], doc: str) -> None:
+    """`help()` shows the options in place of `**options`."""
+    shown = [it for it in inspect.signature(options).parameters.values() if it.kind is it.KEYWORD_ONLY]
+    for method in methods:
+        function = getattr(method, "__func__", method)
+        own = inspect.signature(function)
+        before = [it for it in own.parameters.values() if it.kind is not it.VAR_KEYWORD]
+        function.__signature__ = own.replace(parameters=[*before, *shown])
+        function.__doc__ = f"{function.__doc__}\n{doc}"
+
+
+_ways = (LocksBase.__init__, LocksBase.cluster, LocksBase.sentinels, LocksBase.of)
+_spell_out(_ways, LocksBase._begin, _SETTINGS)
+_kinds = (LocksBase.lock, LocksBase.read, LocksBase.write, LocksBase.permit, LocksBase.all)
+_spell_out(_kinds, LockBase.__init__, _TERMS)
 
 
 def _stop() -> None:

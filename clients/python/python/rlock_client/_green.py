@@ -12,7 +12,7 @@ from ._native import Call, Hold, Turns
 from .errors import Unavailable
 
 
-def wait(call: Call, limit: float | None = None) -> Hold | None:
+def wait(call: Call, limit: float | None = None) -> Hold | bool | None:
     """Blocks this thread or greenlet until the call has ended."""
     here = hub()
     return call.wait(limit) if here is None else here.wait(call, limit)
@@ -24,11 +24,11 @@ class Hub:
     def __init__(self) -> None:
         self.turns = Turns(None)
 
-    def wait(self, call: Call, limit: float | None) -> Hold | None:
-        ended: list[tuple[Hold | None, Exception | None]] = []
+    def wait(self, call: Call, limit: float | None) -> Hold | bool | None:
+        ended: list[tuple[Hold | bool | None, Exception | None]] = []
         block, wake = self._blocker()
 
-        def done(value: Hold | None, error: Exception | None) -> None:
+        def done(value: Hold | bool | None, error: Exception | None) -> None:
             ended.append((value, error))
             wake()
 
@@ -43,7 +43,7 @@ class Hub:
             return value
         except BaseException:  # also what ends a greenlet from outside
             call.drop()
-            if ended and (granted := ended[0][0]) is not None:
+            if ended and isinstance(granted := ended[0][0], Hold):
                 granted.drop()
             raise
 
@@ -65,7 +65,7 @@ class _Gevent(Hub):
         self.watcher = hub.loop.io(self.turns.fileno, 1, ref=False)
         self.watcher.start(self.turns)
 
-    def wait(self, call: Call, limit: float | None) -> Hold | None:
+    def wait(self, call: Call, limit: float | None) -> Hold | bool | None:
         # Without a wait the loop may end; with one it has something to wait for.
         self.waits += 1
         self.watcher.ref = True

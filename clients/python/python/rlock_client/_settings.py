@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 Pem = str | os.PathLike[str] | bytes
 
@@ -15,6 +16,16 @@ Pem = str | os.PathLike[str] | bytes
 def pem(given: Pem | None) -> bytes | None:
     """The path of a file, or what would be in it."""
     return given if given is None or isinstance(given, bytes) else Path(given).read_bytes()
+
+
+def seconds(time: float | timedelta | None) -> float | None:
+    return time.total_seconds() if isinstance(time, timedelta) else time
+
+
+def without_login(address: str) -> str:
+    """An address that may be shown."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def found_in(client: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ._base import HeldBase, LockBase, LocksBase
 from ._native import Call, Hold, Turns
-from .errors import Busy, LockError, Unavailable
+from .errors import Busy, Configuration, LockError, Unavailable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,7 +26,7 @@ class Held(HeldBase["Locks"]):
     __doc__ = HeldBase.__doc__
 
     async def release(self) -> None:
-        """Gives it back, and waits for the server's word. Raises Lost if it was not held any more."""
+        """Releases it, and waits for the server's reply. Raises Lost if it was not held any more."""
         await self._release(None)
 
     async def _release(self, limit: float | None) -> None:
@@ -80,10 +79,11 @@ class _Body:
             else:
                 is_ours = was_cancelled and error is not None and error.args == (self.mark,)
             held._giving_back().drop()
-            held._is_over(held._told(held._loss or "its lease has ended"))
+            loss = held._loss = held._loss or ("ended", "the lease has ended")
+            held._is_over()
             # Who else has cancelled the task gets what he has asked for.
             if is_ours if was_cancelled else isinstance(error, Exception | None):
-                held._raise(error)
+                held._raise(loss, error)
         elif held.remaining or held.lost:  # else it was given back within
             try:
                 await held._release(held._locks._answer)
@@ -96,14 +96,28 @@ class Lock(LockBase["Locks", _Body]):
     __doc__ = LockBase.__doc__
 
     async def acquire(self) -> Held:
-        return await self.locks._acquire(self, self.wait)
+        """Waits for the lock, for as long as `wait` says. Then raises Busy."""
+        return await self._acquire(self.wait)
 
     async def try_acquire(self) -> Held | None:
-        """None: somebody else has it, or is before us."""
+        """Acquires the lock without waiting. None: another client has it, or waits for it."""
         try:
-            return await self.locks._acquire(self, 0)
+            return await self._acquire(0)
         except Busy:
             return None
+
+    async def release(self) -> None:
+        """Releases what this task acquired last through this object, as `Held.release` does."""
+        await self._last(asyncio.current_task()).release()
+
+    async def locked(self) -> bool:
+        """Whether `acquire` would have to wait. Asks the server, and needs the right to RLOCK.INSPECT."""
+        return bool(await self.locks._run(self.locks._client.locked(self)))
+
+    async def _acquire(self, wait: float | None) -> Held:
+        held = await self.locks._acquire(self, wait)
+        self._keeps(held, asyncio.current_task())
+        return held
 
     async def __aenter__(self) -> Held:
         held = await self.acquire()
@@ -142,18 +156,14 @@ class Locks(LocksBase[Lock]):
         await self.close()
 
     async def _acquire(self, lock: Lock, wait: float | None) -> Held:
-        if not self._client.is_open:
-            begun = time.monotonic()
-            await self._run(self._client.connect(), self._limit(wait))
-            wait = wait and max(0.0, wait - (time.monotonic() - begun))
         hold = await self._run(self._client.acquire(lock, wait))
-        assert hold is not None
+        assert isinstance(hold, Hold)
         return Held(self, hold)
 
-    async def _run(self, call: Call, limit: float | None = None) -> Hold | None:
-        future: asyncio.Future[Hold | None] = asyncio.get_running_loop().create_future()
+    async def _run(self, call: Call, limit: float | None = None) -> Hold | bool | None:
+        future: asyncio.Future[Hold | bool | None] = _loop().create_future()
 
-        def done(value: Hold | None, error: Exception | None) -> None:
+        def done(value: Hold | bool | None, error: Exception | None) -> None:
             if future.done():
                 _drop(value)
             elif error is not None:
@@ -176,7 +186,7 @@ class Locks(LocksBase[Lock]):
 
     def _turns(self) -> Turns:
         """Where calls of this event loop are told that they can go on."""
-        loop, known = asyncio.get_running_loop(), self._known
+        loop, known = _loop(), self._known
         if known is None or known[0] is not loop:
             known = self._known = loop, _turns_of.get(loop) or _turns_of.setdefault(loop, _new_turns(loop))
         return known[1]
@@ -194,6 +204,13 @@ def _new_turns(loop: asyncio.AbstractEventLoop) -> Turns:
         return Turns(loop.call_soon_threadsafe)
 
 
-def _drop(hold: Hold | None) -> None:
-    if hold is not None:
-        hold.drop()
+def _loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise Configuration("rlock_client.aio needs asyncio; under trio, call rlock_client in a thread") from None
+
+
+def _drop(value: Hold | bool | None) -> None:
+    if isinstance(value, Hold):
+        value.drop()

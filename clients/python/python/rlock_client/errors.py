@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+LossReason = Literal["not-held", "overwritten", "not-renewed", "ended"]
+
 
 class LockError(Exception):
     """Any of those below. `code` is that of the server's answer, if it was the server that said no."""
@@ -18,7 +22,20 @@ class Busy(LockError, TimeoutError):
 
 
 class Lost(LockError):
-    """The lease has ended, or may have, or somebody has taken the lock away: the work is not protected."""
+    """The lock is not held any more: the work is not protected. `reason` says why:
+
+    - "not-held": the server says so: the lock was broken, deleted, or forgotten by a restart or failover;
+    - "overwritten": its name stores something else;
+    - "not-renewed": its lease ended because no renewal came through;
+    - "ended": its lease ended, and no renewal had failed: a fixed lease, or the program or its machine stalled.
+
+    It is None of a release in doubt, and of what was released before or never held here."""
+
+    reason: LossReason | None
+
+    def __init__(self, text: str = "", code: str | None = None, reason: LossReason | None = None) -> None:
+        super().__init__(text, code)
+        self.reason = reason
 
 
 class InDoubt(Lost):
@@ -86,6 +103,7 @@ _BY_WORD: dict[str, type[LockError]] = {
 }
 
 
-def of(word: str, text: str, code: str | None) -> LockError:
+def of(word: str, text: str, code: str | None, reason: LossReason | None) -> LockError:
     """The native part's failures."""
-    return _BY_WORD.get(word, Refused)(text, code)
+    kind = _BY_WORD.get(word, Refused)
+    return kind(text, code, reason) if issubclass(kind, Lost) else kind(text, code)
