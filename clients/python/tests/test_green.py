@@ -1,17 +1,11 @@
 """gevent and eventlet: a greenlet that waits for a lock blocks no other one."""
 
-import contextlib
-import http.client
-import os
-import signal
-import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 from conftest import ran, until
+from gunicorns import answer, gunicorn
 
 PATCHES = {
     "gevent": """
@@ -133,35 +127,9 @@ def application(environ, start_response):
 """
 
 
-@contextlib.contextmanager
-def gunicorn(folder, application, *options):
-    """The port of a gunicorn with one worker process, and gunicorn's process."""
-    (folder / "served.py").write_text(application)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, "-m", "gunicorn", "--chdir", folder, "served:application", *options]
-        command += ["--bind", f"fd://{listener.fileno()}", "--no-control-socket"]
-        server = subprocess.Popen(
-            command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        try:
-            yield listener.getsockname()[1], server
-            server.terminate()
-            server.wait(20)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)  # also a worker that does not react
-            server.wait()
-
-
-def answer(port):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", "/")
-    return connection.getresponse().status
-
-
 def test_gunicorn_serves_forty_requests_for_one_lock(redis, tmp_path):
     pytest.importorskip("gevent")
     pytest.importorskip("gunicorn")
-    with gunicorn(tmp_path, APPLICATION, "--worker-class", "gevent") as (port, _):
+    with gunicorn(tmp_path, APPLICATION, "--worker-class", "gevent") as port:
         with ThreadPoolExecutor(40) as callers:
             assert list(callers.map(answer, [port] * 40)) == [200] * 40

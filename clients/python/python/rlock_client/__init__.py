@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -58,6 +60,7 @@ __all__ = [
     "TooFewReplicas",
     "Unavailable",
     "WrongKind",
+    "exit_on_sigterm",
 ]
 
 
@@ -155,6 +158,13 @@ class Locks(LocksBase[Lock]):
         hold = _green.wait(self._client.acquire(lock, wait))
         assert isinstance(hold, Hold)
         return Held(self, hold)
+
+
+def exit_on_sigterm() -> None:
+    """SIGTERM ends this program as `sys.exit()` does, so that its locks are released. Call it in the main thread. It does
+    nothing if SIGTERM has a handler already, as in a worker process of gunicorn, whose handler does the same."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
 
 _Calls = queue.SimpleQueue[Callable[[], object]]
