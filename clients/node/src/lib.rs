@@ -256,6 +256,7 @@ fn settings_of(given: &Object) -> Result<Settings> {
         authorities: pem("ca")?,
         certificate: pem("cert")?,
         key: pem("key")?,
+        lazily: false,
     })
 }
 

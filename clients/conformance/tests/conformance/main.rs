@@ -34,7 +34,7 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
 ];
 
 /// Clients that do not say yet why a lock is lost: scenarios that need a `reason` are shown as ignored.
-const WITHOUT_REASONS: &[&str] = &["node", "python", "python-sync"];
+const WITHOUT_REASONS: &[&str] = &["node"];
 
 const CONNECTIONS_MAX: usize = 3;
 
