@@ -83,7 +83,7 @@ impl<F> Guard<F> {
     /// Dropped, the work is dropped, and the lock released in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] with its [reason](Error::loss), if the work was stopped, or was not protected to its end: the
+    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss), if the work was stopped, or was not protected to its end: the
     /// server says that the lock is not held, or the lease was not guaranteed any more and the server does not reply.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Error> {
         let done = {
@@ -163,9 +163,9 @@ impl<F> Guard<F> {
     /// awaited drops the guard, which releases it as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Lost`] with its [reason](Error::loss) if the lock was not held any more when this was called: another
-    /// client may have had it. [`ErrorKind::Lost`] without a reason if the release is [in doubt](Error::is_in_doubt), as
-    /// the connection broke before the reply. [`ErrorKind::Unavailable`] if the server does not answer for as long as
+    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss) if the lock was not held any more when this was called: another
+    /// client may have had it. [`Lost`](crate::ErrorKind::Lost) without a reason if the release is [in doubt](Error::is_in_doubt), as
+    /// the connection broke before the reply. [`Unavailable`](crate::ErrorKind::Unavailable) if the server does not answer for as long as
     /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
