@@ -2,7 +2,7 @@
 //! numbers.
 
 use rlock_core::lock::{Changes, Expiry, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs};
-use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::{Cell, RefCell};
 
 /// The locks that there are.
@@ -193,14 +193,14 @@ impl<L: Locks> Host for NoServer<L> {
         usize::MAX
     }
 
-    fn most_tickets(&self) -> usize {
-        usize::MAX
+    fn most_tickets(&self) -> Most {
+        Most { all: usize::MAX, of_user: usize::MAX }
     }
 
     fn listen(&self, _: Side) {}
 
     fn room(&self) -> Room {
-        Room { all: 0, of_user: 0, has_memory: true }
+        Room { most: Most { all: 0, of_user: 0 }, has_memory: true }
     }
 
     fn may_block(&self) -> bool {

@@ -402,17 +402,24 @@ fn an_unattended_set_is_passed_over_and_comes_back() {
 }
 
 #[test]
-fn what_bounds_a_queue_counts_a_set_once() {
+fn a_queue_counts_a_set_once_and_the_server_each_of_its_locks() {
     let (server, mut client) = Server::with_client();
-    client.say_all(["RLOCK.ACQUIRE a ann 600000", "CONFIG SET rlock.max-waiters 2"]);
+    client.say_all(["RLOCK.ACQUIRE a ann 600000", "CONFIG SET rlock.max-waiters 5"]);
     let _first = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0");
     let full = client.say("RLOCK.MACQUIRE 2 d a cid 600000 WAIT 0 MAX 1");
     assert!(full.as_error().starts_with("QUEUEFULL") && full.as_error().ends_with(": 1"), "{full:?}");
     assert_eq!(client.say("RLOCK.MACQUIRE 2 d e cid 600000 WAIT 0 MAX 1"), Reply::Nil, "who can be let in is");
     let _second = start_waiting(&server, "RLOCK.MACQUIRE 2 a b dan 600000 WAIT 0 MAX 2");
-    let full = client.say("RLOCK.MACQUIRE 2 a b eve 600000 WAIT 0");
-    assert!(full.as_error().starts_with("QUEUEFULL"), "{full:?}");
+    let is_full = |reply: &Reply| reply.as_error().starts_with("QUEUEFULL") && reply.as_error().contains("max-waiters");
+    assert!(is_full(&client.say("RLOCK.ACQUIRE a eve 600000 WAIT 0")), "three and two locks are five");
     assert_eq!(client.figures(["waiters", "turned_away"]), [2, 1]);
+    client.say("CONFIG SET rlock.max-waiters 7");
+    assert!(is_full(&client.say("RLOCK.MACQUIRE 3 a b c eve 600000 WAIT 0")), "three are one too many");
+    let _third = start_waiting(&server, "RLOCK.MACQUIRE 2 a b eve 600000 WAIT 0");
+    client.say_all(["CONFIG SET rlock.max-waiters 5", "RLOCK.RELEASE a ann"]);
+    client.until_waiting(2);
+    let _fourth = start_waiting(&server, "RLOCK.ACQUIRE a fay 600000 WAIT 0");
+    assert!(is_full(&client.say("RLOCK.ACQUIRE a gus 600000 WAIT 0")), "a granted request counts no more");
 }
 
 #[test]

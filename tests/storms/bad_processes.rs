@@ -145,7 +145,7 @@ fn one_that_opens_sessions_in_a_loop() {
         let grown = used_memory(&mut scene) - before;
         assert!(grown < BYTES_PER_SESSION * as_i64(most), "{grown} bytes more");
     }
-    assert!(opened >= most, "all that there may be were opened");
+    assert!(opened >= most - most / 10, "all that one user may have were opened");
     wait_until("they have ended", || scene.client.figure("sessions") == 1);
     others_are_served(&mut scene, &mut ann);
     storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));

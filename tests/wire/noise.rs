@@ -71,7 +71,7 @@ const KEYS: [&str; 53] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 59] = [
+const SERVER: [&str; 60] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -107,6 +107,7 @@ const SERVER: [&str; 59] = [
     "CONFIG SET rlock.tokens clock",
     "CONFIG SET rlock.tokens $v",
     "CONFIG SET rlock.max-sessions-per-user $n",
+    "CONFIG SET rlock.max-tickets-per-user $n",
     "CONFIG GET rlock.*",
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET min-replicas-to-write 5",

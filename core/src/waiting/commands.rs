@@ -80,12 +80,14 @@ pub enum Rejected {
     Paused,
     /// The ticket waits for something else, or its event is not acknowledged.
     TicketInUse,
-    /// As many clients are blocked as may be.
+    /// Blocked clients would have more claims than they may.
     QueueFull,
-    /// As many tickets are in use as may be.
+    /// Tickets would have more claims than they may.
     TicketsFull,
     /// More than [`CANCELLED_AT_ONCE`] tickets are to be taken back at once.
     TooManyTickets,
+    /// The tickets of this user would have more claims than one user may have.
+    TicketsOfUserFull,
 }
 
 /// The most tickets that are taken back in one step, for a client that cannot be kept waiting.
@@ -246,15 +248,9 @@ impl<C> Engine<C> {
                 return Ok(Acquiring::TurnedAway { waiting });
             }
         }
-        let (as_many, most, full) = if by_ticket.is_some() {
-            (self.tickets(), host.most_tickets(), Rejected::TicketsFull)
-        } else {
-            (self.blocked_clients(), host.most_blocked(), Rejected::QueueFull)
-        };
         // Checked before the client is blocked, since it cannot be unblocked without an answer.
-        if as_many >= most {
-            return Err(full);
-        }
+        self.check_room(host, by_ticket.map(|(session, _)| session), locks.len())?;
+        let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
         host.listen(wish.side);
         let holder = wish.holder.as_ref();
         let (recipient, names) = if let Some((session, ticket)) = by_ticket {
@@ -288,6 +284,25 @@ impl<C> Engine<C> {
         let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
         host.blocked(client, WaitsFor::Lock(ticket));
         Ok(Acquiring::Blocked(ticket))
+    }
+
+    /// Whether one more request for so many locks may wait: by a ticket of this session, or else as a blocked client.
+    fn check_room<H: Host<Client = C>>(
+        &self,
+        host: &H,
+        session: Option<SessionId>,
+        locks: usize,
+    ) -> Result<(), Rejected> {
+        let fits = |claims: usize, most| claims.saturating_add(locks) <= most;
+        let Some(session) = session else {
+            return if fits(self.claims_of_clients(), host.most_blocked()) { Ok(()) } else { Err(Rejected::QueueFull) };
+        };
+        let most = host.most_tickets();
+        match () {
+            () if !fits(self.claims_of_tickets(), most.all) => Err(Rejected::TicketsFull),
+            () if !fits(self.claims_of_user(session), most.of_user()) => Err(Rejected::TicketsOfUserFull),
+            () => Ok(()),
+        }
     }
 
     /// Notes what keeps a new waiter from its lock.

@@ -13,7 +13,7 @@ use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Tick
 use super::sessions::{Session, Sessions};
 use super::sets::{Sets, who_is_told};
 use super::statistics::Counters;
-use super::waiter::{Names, Recipient, Waiter};
+use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{Effect, Expiry, Held, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -196,6 +196,9 @@ impl<C> Engine<C> {
             let hash = self.namesakes.hash((lock, wait.holder()));
             self.namesakes.insert(hash, ticket.numbered(), number_of);
         }
+        if let Some(session) = self.session_of(ticket) {
+            self.sessions.count_claim(session, 0, 1);
+        }
         if let Some((session, hash)) = by_ticket {
             self.tickets.insert(hash, ticket.numbered(), number_of);
             if let Some(session) = self.sessions.get_mut(session) {
@@ -220,16 +223,27 @@ impl<C> Engine<C> {
         self.queues.length().saturating_sub(self.sets.beside)
     }
 
-    /// The number of clients that are blocked until a lock is theirs.
+    /// The claims of blocked clients: one for each lock that each waits for.
     #[must_use]
-    pub fn blocked_clients(&self) -> usize {
-        self.waits().saturating_sub(self.sessions.waiting)
+    pub fn claims_of_clients(&self) -> usize {
+        self.queues.length().saturating_sub(self.sessions.waiting_claims)
     }
 
-    /// The number of tickets that wait, or whose event is not acknowledged.
+    /// The claims of tickets that wait, or whose event is not acknowledged: one for each lock of each.
     #[must_use]
-    pub fn tickets(&self) -> usize {
-        self.sessions.waiting.saturating_add(self.sessions.kept)
+    pub fn claims_of_tickets(&self) -> usize {
+        self.sessions.waiting_claims.saturating_add(self.sessions.event_claims)
+    }
+
+    /// The same, of all sessions of the user of this one.
+    #[must_use]
+    pub fn claims_of_user(&self, session: SessionId) -> usize {
+        self.sessions.get(session).map_or(0, |session| session.owner.claims.get())
+    }
+
+    /// The session of a ticket, which may be a member of a set.
+    fn session_of(&self, ticket: Ticket) -> Option<SessionId> {
+        self.queues.waiter(who_is_told(&self.queues, ticket))?.session()
     }
 
     /// The number of locks with waiters.
@@ -439,6 +453,9 @@ impl<C> Engine<C> {
     /// Returns also whether others wait for the lock under the same name.
     pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
         let is_of_set = self.sets.forget(&self.queues, ticket);
+        if let Some(session) = self.session_of(ticket) {
+            self.sessions.count_claim(session, 1, 0);
+        }
         let session = self.queues.waiter(ticket)?.session();
         let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
         let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
@@ -490,7 +507,12 @@ impl<C> Engine<C> {
         let ended = self.agenda.ended.iter().filter_map(|id| self.sessions.get(*id));
         let sessions: Vec<_> = self.sessions.open().chain(ended).collect();
         let mut of_sessions: BTreeMap<_, _> = sessions.iter().map(|session| (session.id, (0_usize, 0_usize))).collect();
+        let mut claims = BTreeMap::<SessionId, usize>::new();
         for (ticket, wait) in self.queues.all() {
+            if let Some(id) = self.session_of(ticket) {
+                let claims = claims.entry(id).or_default();
+                *claims = claims.saturating_add(1);
+            }
             let Some(lock) = self.queues.lock_of(ticket) else { return Some("a waiter waits for no lock") };
             let place = ticket.numbered().1;
             if !self.namesakes.find(self.namesakes.hash((lock, wait.holder())), None).any(|found| found == place) {
@@ -515,7 +537,7 @@ impl<C> Engine<C> {
         if sessions.iter().any(|session| of_sessions.get(&session.id) != Some(&counts(session))) {
             return Some("a session's tickets are miscounted");
         }
-        self.sessions.fault(&sessions)
+        self.sessions.fault(&sessions, &claims)
     }
 
     /// Whether nothing at all is remembered.

@@ -3,7 +3,7 @@
 
 use super::engine::Engine;
 use super::queue::{LockName, Ticket};
-use super::sessions::Room;
+use super::sessions::{Most, Room};
 use super::waiter::SessionId;
 use crate::lock::{Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
 
@@ -97,11 +97,11 @@ pub trait Host {
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
-    /// The most clients that may be blocked for locks.
+    /// The most claims of blocked clients: a request has one for each lock.
     fn most_blocked(&self) -> usize;
 
-    /// The most tickets that may wait, or have an event that is not acknowledged.
-    fn most_tickets(&self) -> usize;
+    /// The most claims of tickets that wait, or have an event that is not acknowledged.
+    fn most_tickets(&self) -> Most;
 
     /// Somebody is about to wait on this side: from now on changes of keys are to be told.
     fn listen(&self, side: Side);
@@ -132,7 +132,7 @@ pub trait Host {
         self.wake(call);
     }
 
-    /// How many sessions there may be.
+    /// Whether sessions can be opened.
     fn room(&self) -> Room;
 
     /// Shows the engine to a test after each thing that it does; the server does not look.

@@ -44,7 +44,7 @@ pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use serve_sets::{ASKED_MAX, PASSED_MAX};
-pub use sessions::{EVENTS_UNREAD_MAX, NoSession, Room};
+pub use sessions::{EVENTS_UNREAD_MAX, Most, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};
 pub use waiter::{Names, SessionId};

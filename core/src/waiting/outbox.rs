@@ -68,6 +68,10 @@ impl Event {
         self.beside.as_ref().map(|beside| &*beside.tokens).filter(|tokens| !tokens.is_empty())
     }
 
+    fn locks_beside(&self) -> usize {
+        self.beside.as_ref().map_or(0, |beside| beside.locks.len())
+    }
+
     /// The locks that were granted beside the first one.
     pub(super) fn held_beside(&self) -> impl Iterator<Item = (&[u8], &AsGranted)> {
         let locks = self.beside.iter().flat_map(|beside| &beside.locks);
@@ -111,6 +115,8 @@ pub(super) struct Outbox {
     spent: VecDeque<Piece>,
     /// The number of events and of gaps among those.
     spent_length: usize,
+    /// The locks of all these events other than each event's first one.
+    beside: usize,
     /// A tree, as a hash table that grows would move a million entries at once.
     by_ticket: BTreeMap<ByTicket, u64>,
     /// The last event that there was.
@@ -206,11 +212,17 @@ impl Outbox {
         self.kept.saturating_add(self.spent_length)
     }
 
+    /// The same, with one for each lock of an event.
+    pub fn claims(&self) -> usize {
+        self.in_memory().saturating_add(self.beside)
+    }
+
     /// Gives the event its number.
     pub fn push(&mut self, mut event: Event) {
         self.last = self.last.saturating_add(1);
         event.seq = self.last;
         self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
+        self.beside = self.beside.saturating_add(event.locks_beside());
         if self.pieces.back().is_none_or(|piece| piece.kept.len() >= PIECE) {
             self.pieces.push_back(Piece::default());
         }
@@ -304,6 +316,7 @@ impl Outbox {
             self.spent.pop_front();
         }
         if let Some(event) = next.and_then(|next| next.event) {
+            self.beside = self.beside.saturating_sub(event.locks_beside());
             // Its name may be another ticket's by now.
             if self.by_ticket.get(event.names.ticket()) == Some(&event.seq) {
                 self.by_ticket.remove(event.names.ticket());
@@ -331,6 +344,7 @@ impl Outbox {
     /// Takes out what is left of an event that was in this piece, and the gaps that are now at an end.
     fn forget(&mut self, number: usize, event: &Event) {
         self.length = self.length.saturating_sub(1);
+        self.beside = self.beside.saturating_sub(event.locks_beside());
         self.by_ticket.remove(event.names.ticket());
         let is_alone = self.pieces.len() == 1;
         let Some(piece) = self.pieces.get_mut(number) else { return };

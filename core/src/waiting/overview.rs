@@ -39,11 +39,11 @@ impl<C> Session<C> {
     fn summary(&self, now: UnixMs) -> SessionSummary {
         let (tickets, kept) = (self.tickets.length(), self.outbox.in_memory());
         let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(kept.saturating_mul(EVENT_BYTES));
-        let own = size_of::<Self>().saturating_add(self.name.len()).saturating_add(self.owner.len());
+        let own = size_of::<Self>().saturating_add(self.name.len()).saturating_add(self.owner.name.len());
         SessionSummary {
             number: self.number,
             name: Rc::clone(&self.name),
-            owner: Rc::clone(&self.owner),
+            owner: Rc::clone(&self.owner.name),
             connection: self.connection.filter(|_| self.is_connected()),
             is_attended: self.is_attended(now),
             tickets,

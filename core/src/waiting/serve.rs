@@ -304,7 +304,7 @@ impl<C> Engine<C> {
     /// Does what has become due for the next session. Returns whether there was one.
     fn change_next_session<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
         let Some((session, change)) = self.sessions.take_due(now) else { return false };
-        let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner));
+        let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner.name));
         if owner.is_some_and(|owner| !host.has_user(&owner)) {
             if let Some(Change::Answer(call)) = change {
                 host.wake(call);

@@ -12,7 +12,8 @@ use super::queue::{Group, Ticket};
 use super::store::{Alarm, Alarms, Store};
 use super::waiter::SessionId;
 use crate::lock::UnixMs;
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ pub(super) struct Session<C> {
     pub number: u64,
     pub name: Rc<[u8]>,
     /// The user who opened it.
-    pub owner: Rc<[u8]>,
+    pub owner: Rc<User>,
     ttl_ms: i64,
     /// The last sign of life.
     seen: UnixMs,
@@ -70,6 +71,23 @@ pub(super) struct Session<C> {
     pub unseen: Option<usize>,
     has_ended: bool,
     alarm: Alarm,
+}
+
+/// A user with sessions.
+#[derive(Debug)]
+pub(super) struct User {
+    pub name: Rc<[u8]>,
+    /// How many are open.
+    sessions: Cell<usize>,
+    /// The claims of all of them, also of those that have ended and still have some.
+    pub claims: Cell<usize>,
+}
+
+impl User {
+    /// Counts a session's claims again after a change.
+    fn recount(&self, had: usize, has: usize) {
+        self.claims.set(self.claims.get().saturating_sub(had).saturating_add(has));
+    }
 }
 
 /// A connection that was taken over from while a call waited on it.
@@ -135,8 +153,8 @@ impl<C> Session<C> {
 pub(super) struct Sessions<C> {
     store: Store<Session<C>>,
     by_name: Map<Rc<[u8]>, SessionId>,
-    /// How many each user has open.
-    of_users: Map<Rc<[u8]>, usize>,
+    /// The users with sessions, also with those that have ended and are not gone.
+    users: Map<Rc<[u8]>, Rc<User>>,
     /// The sessions whose last call came from a connection.
     by_connection: Map<u64, BTreeSet<SessionId>>,
     alarms: Alarms,
@@ -146,30 +164,35 @@ pub(super) struct Sessions<C> {
     pub awaits_turn: bool,
     /// The number of events that are not acknowledged, over all sessions.
     pub events: usize,
-    /// The same, with the gaps that are kept between them, and acknowledged events that are not freed yet.
-    pub kept: usize,
+    /// The same, with the gaps that are kept between them, and acknowledged events that are not freed yet; and with one for each
+    /// lock of an event.
+    pub event_claims: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
+    /// The same, with one for each lock of a ticket.
+    pub waiting_claims: usize,
     /// The number of open sessions whose tickets are passed over, as far as is noted.
     abandoned: usize,
 }
 
 impl<C> Default for Sessions<C> {
     fn default() -> Self {
-        let (store, by_name, of_users, by_connection, alarms) = Default::default();
-        let (next_number, turn, awaits_turn, events, kept, waiting, abandoned) = Default::default();
+        let (store, by_name, users, by_connection, alarms) = Default::default();
+        let (next_number, turn, awaits_turn, events, abandoned) = Default::default();
+        let (event_claims, waiting, waiting_claims) = Default::default();
         Self {
             store,
             by_name,
-            of_users,
+            users,
             by_connection,
             alarms,
             next_number,
             turn,
             awaits_turn,
             events,
-            kept,
+            event_claims,
             waiting,
+            waiting_claims,
             abandoned,
         }
     }
@@ -193,12 +216,24 @@ pub(super) enum Change<C> {
     Ended,
 }
 
-/// How many sessions there may be.
+/// How many there may be of something.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    pub all: usize,
+    /// Of one user. 0 is all except the last tenth: one user can never use up what the others need.
+    pub of_user: usize,
+}
+
+impl Most {
+    pub(super) fn of_user(self) -> usize {
+        if self.of_user == 0 { self.all.saturating_sub(self.all / 10) } else { self.of_user }
+    }
+}
+
+/// Whether sessions can be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    pub all: usize,
-    /// Of one user. With 0 a user may have all, but the last tenth only as long as no other user has any.
-    pub of_user: usize,
+    pub most: Most,
     /// Whether the server has memory for one more.
     pub has_memory: bool,
 }
@@ -251,13 +286,22 @@ impl<C> Sessions<C> {
 
     /// Changes a session's events, and counts them anew.
     pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> Option<T>) -> Option<T> {
-        let outbox = &mut self.get_mut(id)?.outbox;
-        let (events, in_memory) = (outbox.events(), outbox.in_memory());
+        let session = self.get_mut(id)?;
+        let outbox = &mut session.outbox;
+        let (events, claims) = (outbox.events(), outbox.claims());
         let result = change(outbox);
-        let (events_now, in_memory_now) = (outbox.events(), outbox.in_memory());
+        let (events_now, claims_now) = (outbox.events(), outbox.claims());
+        session.owner.recount(claims, claims_now);
         self.events = self.events.saturating_sub(events).saturating_add(events_now);
-        self.kept = self.kept.saturating_sub(in_memory).saturating_add(in_memory_now);
+        self.event_claims = self.event_claims.saturating_sub(claims).saturating_add(claims_now);
         result
+    }
+
+    /// A waiter of this session joins the queue of one lock, or leaves it.
+    pub fn count_claim(&mut self, id: SessionId, had: usize, has: usize) {
+        let Some(session) = self.get(id) else { return };
+        session.owner.recount(had, has);
+        self.waiting_claims = self.waiting_claims.saturating_sub(had).saturating_add(has);
     }
 
     /// The open session of this name.
@@ -266,7 +310,10 @@ impl<C> Sessions<C> {
     /// If there is none, or it is another user's.
     pub fn find(&self, name: &[u8], owner: &[u8]) -> Result<SessionId, NoSession> {
         let id = self.by_name.get(name).ok_or(NoSession::Unknown)?;
-        self.get(*id).filter(|session| *session.owner == *owner).map(|session| session.id).ok_or(NoSession::Unknown)
+        self.get(*id)
+            .filter(|session| *session.owner.name == *owner)
+            .map(|session| session.id)
+            .ok_or(NoSession::Unknown)
     }
 
     /// The same; opens the session if there is none.
@@ -280,7 +327,8 @@ impl<C> Sessions<C> {
         let [low @ .., _, _, _, _] = number.to_le_bytes();
         let id = SessionId { place: 0, number: u32::from_le_bytes(low) };
         let (outbox, alarm) = Default::default();
-        let (name, owner): (Rc<[u8]>, Rc<[u8]>) = (name.into(), owner.into());
+        let name: Rc<[u8]> = name.into();
+        let owner = self.user(owner);
         let session = Session {
             id,
             number,
@@ -313,24 +361,27 @@ impl<C> Sessions<C> {
             session.tickets = Group::new(place);
         }
         self.by_name.insert(name, id);
-        let of_user = self.of_users.entry(owner).or_default();
-        *of_user = of_user.saturating_add(1);
+        owner.sessions.set(owner.sessions.get().saturating_add(1));
         Ok(id)
+    }
+
+    fn user(&mut self, name: &[u8]) -> Rc<User> {
+        if let Some(user) = self.users.get(name) {
+            return Rc::clone(user);
+        }
+        let (sessions, claims) = Default::default();
+        let user = Rc::new(User { name: name.into(), sessions, claims });
+        self.users.insert(Rc::clone(&user.name), Rc::clone(&user));
+        user
     }
 
     /// Whether this user may open one more.
     fn check_room(&self, owner: &[u8], room: Room) -> Result<(), NoSession> {
-        let of_user = self.of_users.get(owner).copied().unwrap_or(0);
-        let all = self.len();
-        let most = match room.of_user {
-            0 if of_user < all => room.all.saturating_sub(room.all / 10),
-            0 => room.all,
-            most => most,
-        };
+        let of_user = self.users.get(owner).map_or(0, |user| user.sessions.get());
         match () {
             () if !room.has_memory => Err(NoSession::NoMemory),
-            () if all >= room.all => Err(NoSession::TooMany),
-            () if of_user >= most => Err(NoSession::TooManyOfUser),
+            () if self.len() >= room.most.all => Err(NoSession::TooMany),
+            () if of_user >= room.most.of_user() => Err(NoSession::TooManyOfUser),
             () => Ok(()),
         }
     }
@@ -522,19 +573,18 @@ impl<C> Sessions<C> {
         let poll = session.poll.take().map(|(poll, _)| poll);
         self.alarms.cancel(&mut self.store, id.place, |session| &mut session.alarm);
         self.by_name.remove(&name);
-        if let Some(of_user) = self.of_users.get_mut(&owner) {
-            *of_user = of_user.saturating_sub(1);
-            if *of_user == 0 {
-                self.of_users.remove(&owner);
-            }
-        }
+        owner.sessions.set(owner.sessions.get().saturating_sub(1));
         self.forget_connection(connection, id);
         poll
     }
 
     pub fn drop_ended(&mut self, id: SessionId) {
-        if self.get(id).is_some_and(|session| session.has_ended) {
-            self.store.remove(id.place);
+        let Some(session) = self.get(id).filter(|session| session.has_ended) else { return };
+        let owner = Rc::clone(&session.owner);
+        self.store.remove(id.place);
+        // Left are this one and the one in the map.
+        if Rc::strong_count(&owner) == 2 {
+            self.users.remove(&owner.name);
         }
     }
 
@@ -548,14 +598,23 @@ impl<C> Sessions<C> {
         self.abandoned
     }
 
-    /// What is wrong with what is counted of these, which are all, if anything.
-    pub fn fault(&self, all: &[&Session<C>]) -> Option<&'static str> {
+    /// What is wrong with what is counted of these, which are all, if anything. `claims` are those of waiting tickets.
+    pub fn fault(&self, all: &[&Session<C>], claims: &BTreeMap<SessionId, usize>) -> Option<&'static str> {
+        let is_right = |user: &User| {
+            let own = || all.iter().filter(|session| session.owner.name == user.name);
+            let of =
+                |session: &Session<C>| session.outbox.claims().saturating_add(*claims.get(&session.id).unwrap_or(&0));
+            own().filter(|session| !session.has_ended).count() == user.sessions.get()
+                && own().map(|session| of(session)).sum::<usize>() == user.claims.get()
+        };
         let sum = |of: fn(&Session<C>) -> usize| all.iter().map(|session| of(session)).sum::<usize>();
         let checks = [
             (all.len() == self.store.len(), "a session is neither open nor about to go"),
             (sum(|session| session.tickets.length()) == self.waiting, "the tickets that wait are miscounted"),
             (sum(|session| session.outbox.events()) == self.events, "the events are miscounted"),
-            (sum(|session| session.outbox.in_memory()) == self.kept, "the events and gaps are miscounted"),
+            (claims.values().sum::<usize>() == self.waiting_claims, "the claims of tickets are miscounted"),
+            (self.users.values().all(|user| is_right(user)), "what a user has is miscounted"),
+            (sum(|session| session.outbox.claims()) == self.event_claims, "the claims of events are miscounted"),
             (sum(|session| usize::from(session.is_abandoned)) == self.abandoned, "the unattended are miscounted"),
         ];
         checks.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))

@@ -473,6 +473,7 @@ impl<C> Engine<C> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sessions::Most;
     use super::*;
     use crate::waiting::waiter::Names;
 
@@ -481,7 +482,7 @@ mod tests {
         const SESSIONS: usize = DISCONNECTED_AT_ONCE + 500;
         let mut table = Engine::<()>::default();
         let call = |table: &mut Engine<()>, number: usize, connection| {
-            let room = Room { all: SESSIONS, of_user: SESSIONS, has_memory: true };
+            let room = Room { most: Most { all: SESSIONS, of_user: SESSIONS }, has_memory: true };
             let call = Call { connection: Some(connection), acknowledged: None, ttl_ms: None };
             table.call(&number.to_le_bytes(), b"eve", call, room, 0).unwrap();
         };
@@ -501,7 +502,7 @@ mod tests {
         let mut table = Engine::<()>::default();
         let call = |table: &mut Engine<()>, acknowledged| {
             let call = Call { connection: Some(1), acknowledged, ttl_ms: None };
-            table.call(b"one", b"eve", call, Room { all: 1, of_user: 1, has_memory: true }, 0).unwrap().0
+            table.call(b"one", b"eve", call, Room { most: Most { all: 1, of_user: 1 }, has_memory: true }, 0).unwrap().0
         };
         let id = call(&mut table, None);
         for number in 0..EVENTS {
@@ -515,11 +516,11 @@ mod tests {
         table.sessions.of_outbox(id, |outbox| Some(outbox.take_news(usize::MAX)));
         let all_but_one = u64::try_from(EVENTS - 1).unwrap();
         call(&mut table, Some(all_but_one));
-        assert_eq!((table.unacknowledged(), table.tickets()), (1, EVENTS - FREED_AT_ONCE));
+        assert_eq!((table.unacknowledged(), table.claims_of_tickets()), (1, EVENTS - FREED_AT_ONCE));
         assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
         assert!(table.sessions.get(id).unwrap().is_attended(0), "what is acknowledged is read");
         (0..EVENTS - FREED_AT_ONCE - 1).for_each(|_| assert!(table.free_next_acknowledged()));
-        assert_eq!((table.unacknowledged(), table.tickets()), (1, 1));
+        assert_eq!((table.unacknowledged(), table.claims_of_tickets()), (1, 1));
         assert!(table.free_next_acknowledged() && !table.free_next_acknowledged(), "then it is off the agenda");
         assert_eq!(table.fault(), None);
     }

@@ -217,6 +217,7 @@ impl Play {
             [key] => self.engine.acquire(&self.world, key, &wish, waiting),
             _ => self.engine.acquire_all(&self.world, &names, &wish, waiting),
         };
+        let claims = if by_ticket { self.engine.claims_of_tickets() } else { self.engine.claims_of_clients() };
         let client = Some(self.world.last_client.get());
         self.hear();
         let waiter =
@@ -236,8 +237,8 @@ impl Play {
                 assert!(!is_quiet || !self.may_have(&waiter), "{waiter:?} is refused what it may have");
             }
             Err(Rejected::QueueFull | Rejected::TicketsFull) => {
-                let there = if by_ticket { self.engine.tickets() } else { self.engine.blocked_clients() };
-                assert!(there >= MOST, "there is room for one more than {there}");
+                let asked = waiter.keys.len();
+                assert!(claims + asked > MOST, "there is room for {asked} more than {claims}");
             }
             other => assert_eq!(other, Err(Rejected::Paused)),
         }

@@ -111,13 +111,15 @@ pub struct Settings {
     /// How long no lock gets a new holder after this server became a master or was started, in ms; and how long a lease may
     /// be. 0: neither.
     pub grace: Limit,
-    /// Clients that are blocked until a lock is theirs.
+    /// Claims of blocked clients: a client has one for each lock that it waits for.
     pub max_waiters: Limit,
-    /// Tickets that are in use, over all sessions.
+    /// Claims of the tickets that are in use, over all sessions.
     pub max_tickets: Limit,
+    /// Claims of the tickets of one user; 0: see [`rlock_core::waiting::Most`].
+    pub max_tickets_per_user: Limit,
     /// Sessions that are open.
     pub max_sessions: Limit,
-    /// Sessions of one user. 0 is the default, and no limit of its own: see [`rlock_core::waiting::Room`].
+    /// Sessions of one user; 0 as for tickets.
     pub max_sessions_per_user: Limit,
 }
 
@@ -134,13 +136,16 @@ impl Settings {
             grace: Limit::new("grace", 0, GRACE_MS_MAX),
             max_waiters: Limit::new("max-waiters", 10_000, 1_000_000),
             max_tickets: Limit::new("max-tickets", 1_000_000, 100_000_000),
+            max_tickets_per_user: Limit::new("max-tickets-per-user", 0, 100_000_000),
             max_sessions: Limit::new("max-sessions", 10_000, 1_000_000),
             max_sessions_per_user: Limit::new("max-sessions-per-user", 0, 1_000_000),
         }
     }
 
-    fn limits(&self) -> [&Limit; 5] {
-        [&self.max_waiters, &self.max_tickets, &self.max_sessions, &self.max_sessions_per_user, &self.grace]
+    fn limits(&self) -> [&Limit; 6] {
+        let Self { max_waiters, max_tickets, max_tickets_per_user, max_sessions, max_sessions_per_user, grace, .. } =
+            self;
+        [max_waiters, max_tickets, max_tickets_per_user, max_sessions, max_sessions_per_user, grace]
     }
 
     /// Whether a fencing token is never below the time.
@@ -176,8 +181,9 @@ impl Settings {
                 let usage = || format!("load argument {name} must be followed by an integer from 0 to {most}");
                 limit.store(number.ok_or_else(usage)?, Ordering::Relaxed);
             } else {
+                let names = self.limits().map(|limit| limit.name).join(", ");
                 return Err(format!(
-                    "load argument {:?} is not a setting: there are notify, max-waiters, max-tickets, max-sessions, max-sessions-per-user, grace and tokens",
+                    "load argument {:?} is not a setting: there are notify, tokens, {names}",
                     String::from_utf8_lossy(argument)
                 ));
             }
@@ -224,7 +230,7 @@ extern "C" fn set_choice(
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 5]), String> {
+    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 6]), String> {
         let settings = Settings::new();
         settings.take(arguments.iter().map(|argument| argument.as_bytes()))?;
         Ok(([settings.notify.place(), settings.tokens.place()], settings.limits().map(Limit::get)))
@@ -232,14 +238,14 @@ mod tests {
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 10_000, 0, 0])));
+        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 0, 10_000, 0, 0])));
         assert_eq!(
             parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
-            Ok(([3, 0], [0, 1_000_000, 7, 3, 0]))
+            Ok(([3, 0], [0, 1_000_000, 0, 7, 3, 0]))
         );
         assert_eq!(
             parse(&["Tokens", "COUNT", "rlock.grace", "30000"]),
-            Ok(([0, 1], [10_000, 1_000_000, 10_000, 0, 30_000]))
+            Ok(([0, 1], [10_000, 1_000_000, 0, 10_000, 0, 30_000]))
         );
     }
 

@@ -15,7 +15,7 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
-use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::Cell;
 use std::ffi::CStr;
 
@@ -154,13 +154,14 @@ impl Host for Server<'_> {
         SETTINGS.max_waiters.get()
     }
 
-    fn most_tickets(&self) -> usize {
-        SETTINGS.max_tickets.get()
+    fn most_tickets(&self) -> Most {
+        Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() }
     }
 
     fn room(&self) -> Room {
         let has_memory = !is_out_of_memory(self.context);
-        Room { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get(), has_memory }
+        let most = Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() };
+        Room { most, has_memory }
     }
 
     fn listen(&self, side: Side) {

@@ -122,6 +122,7 @@ impl From<Rejected> for ErrorLine {
             Rejected::QueueFull => QUEUE_FULL,
             Rejected::TicketsFull => TICKETS_FULL,
             Rejected::TooManyTickets => TOO_MANY_TICKETS,
+            Rejected::TicketsOfUserFull => TICKETS_OF_USER_FULL,
         }
     }
 }
@@ -136,5 +137,8 @@ const TOO_MANY_TICKETS: ErrorLine =
     ErrorLine(c"ERR too many tickets: in a transaction or a script CANCEL takes at most 1000");
 
 const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more tickets can wait: rlock.max-tickets is reached");
+
+const TICKETS_OF_USER_FULL: ErrorLine =
+    ErrorLine(c"QUEUEFULL no more tickets of this user can wait: rlock.max-tickets-per-user is reached");
 
 const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more clients can wait: rlock.max-waiters is reached");

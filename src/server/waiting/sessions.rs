@@ -101,9 +101,8 @@ const ANOTHER_WAITS: ErrorLine =
 
 const TOO_MANY: ErrorLine = ErrorLine(c"QUEUEFULL no more sessions can be opened: rlock.max-sessions is reached");
 
-const TOO_MANY_OF_USER: ErrorLine = ErrorLine(
-    c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached (by default nine tenths of rlock.max-sessions)",
-);
+const TOO_MANY_OF_USER: ErrorLine =
+    ErrorLine(c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached");
 
 const NO_MEMORY: ErrorLine = ErrorLine(c"OOM no session can be opened: the server has reached its maxmemory");
 

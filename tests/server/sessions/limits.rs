@@ -1,7 +1,7 @@
 //! How many sessions and tickets there may be: one too many is an error that names the limit, and changes nothing.
 
 use super::kept;
-use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text};
+use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text, wait_until};
 
 fn refused(reply: &Reply, limit: &str) {
     let line = reply.as_error();
@@ -40,6 +40,63 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     refused(&bob.ask("RLOCK.ACQUIRE k bob 600000 WAIT 0", "3"), "rlock.max-tickets");
     client.say("RLOCK.RELEASE k ann");
     assert_eq!(bob.told("").len(), 2, "both go by the name of the holder");
+}
+
+/// While it waits, and until its event is acknowledged.
+#[test]
+fn a_ticket_for_several_locks_counts_as_one_for_each() {
+    let (server, mut client) = Server::with_client();
+    let mut ann = Session::open(&server, "ann");
+    client.say_all(["CONFIG SET rlock.max-tickets 4", "RLOCK.ACQUIRE a holder 600000"]);
+    ann.wait_for("RLOCK.MACQUIRE 3 a b c ann 600000 WAIT 0", "1");
+    refused(&ann.ask("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "2"), "rlock.max-tickets");
+    assert_eq!(ann.cancel("1"), Reply::Int(1));
+    ann.wait_for("RLOCK.MACQUIRE 4 a b c d ann 600000 WAIT 0", "2");
+    refused(&ann.ask("RLOCK.ACQUIRE a bob 600000 WAIT 0", "3"), "rlock.max-tickets");
+    client.say("RLOCK.RELEASE a holder");
+    assert_eq!(ann.told("").len(), 1);
+    refused(&ann.ask("RLOCK.ACQUIRE a bob 600000 WAIT 0", "3"), "rlock.max-tickets");
+    assert_eq!(ann.told("ACK 1"), []);
+    ann.wait_for("RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 20", "3");
+    wait_until("the time is up", || client.figure("events_unacknowledged") == 1);
+    refused(&ann.ask("RLOCK.MACQUIRE 2 a b cid 600000 WAIT 0", "4"), "rlock.max-tickets");
+    ann.wait_for("RLOCK.ACQUIRE a cid 600000 WAIT 0", "4");
+}
+
+#[test]
+fn one_user_has_no_more_tickets_than_one_may_have() {
+    let (server, mut client) = Server::with_client();
+    let rights = "~* +rlock.events +rlock.acquire +rlock.macquire +rlock.cancel";
+    let mut users = ["ann", "bob", "ann"].map(|name| server.user(name, rights));
+    let sessions = [0, 1, 2].map(|number| format!("the-session-number-{number}"));
+    client.say_all(["CONFIG SET rlock.max-tickets 20", "RLOCK.ACQUIRE k holder 600000"]);
+    let mut tickets = 0;
+    let mut ask = |user: usize, command: &str| {
+        tickets += 1;
+        users[user].say(&format!("RLOCK.EVENTS {} TTL 600000", sessions[user]));
+        users[user].say(&format!("{command} 600000 WAIT 0 SESSION {} {tickets}", sessions[user]))
+    };
+    for user in [0, 2] {
+        assert_eq!(ask(user, "RLOCK.MACQUIRE 9 k a b c d e f g h ann"), text("WAITING"));
+    }
+    for user in [0, 2] {
+        refused(&ask(user, "RLOCK.ACQUIRE k ann"), "rlock.max-tickets-per-user");
+    }
+    refused(&ask(1, "RLOCK.MACQUIRE 3 k a b bob"), "rlock.max-tickets is");
+    assert_eq!(ask(1, "RLOCK.MACQUIRE 2 k a bob"), text("WAITING"), "the last tenth is for others");
+    refused(&ask(1, "RLOCK.ACQUIRE k bob"), "rlock.max-tickets is");
+    client.say("CONFIG SET rlock.max-tickets 40");
+    client.say("CONFIG SET rlock.max-tickets-per-user 3");
+    refused(&ask(1, "RLOCK.MACQUIRE 2 k a bob"), "rlock.max-tickets-per-user");
+    assert_eq!(ask(1, "RLOCK.ACQUIRE k bob"), text("WAITING"));
+    refused(&ask(1, "RLOCK.ACQUIRE k bob"), "rlock.max-tickets-per-user");
+    // The end of a session makes room for its user's others.
+    client.say("CONFIG SET rlock.max-tickets-per-user 10");
+    refused(&ask(2, "RLOCK.ACQUIRE k ann"), "rlock.max-tickets-per-user");
+    let mut ann = server.user("ann", rights);
+    assert_eq!(ann.say("RLOCK.CANCEL the-session-number-0"), Reply::Int(1));
+    assert_eq!(ask(2, "RLOCK.ACQUIRE k ann"), text("WAITING"));
+    refused(&ask(2, "RLOCK.ACQUIRE k ann"), "rlock.max-tickets-per-user");
 }
 
 #[test]
@@ -92,21 +149,16 @@ fn one_user_has_no_more_sessions_than_one_may_have() {
     assert_eq!(ann.say("RLOCK.EVENTS the-session-of-ann-0"), list([]));
 }
 
-/// Mostly there is one user, who may have all; among several nobody can use up what others need.
+/// Whether other users are connected or not.
 #[test]
-fn the_last_tenth_is_for_other_users_as_soon_as_there_are_any() {
+fn the_last_tenth_of_the_sessions_is_never_one_users() {
     let (server, mut client) = Server::with_client();
     let [mut ann, mut bob] = ["ann", "bob"].map(|name| server.user(name, "+rlock.events +rlock.cancel"));
     client.say("CONFIG SET rlock.max-sessions 20");
     let (opened, refusal) = open_all(&mut ann, "ann");
-    assert_eq!(opened, 20, "alone");
-    refused(&refusal, "rlock.max-sessions");
-    for number in 0..20 {
-        ann.say(&format!("RLOCK.CANCEL the-session-of-ann-{number}"));
-    }
-    assert_eq!(bob.say("RLOCK.EVENTS the-session-of-bob-0"), list([]));
-    let (opened, refusal) = open_all(&mut ann, "ann");
     assert_eq!(opened, 18);
     refused(&refusal, "rlock.max-sessions-per-user");
-    assert_eq!(bob.say("RLOCK.EVENTS the-session-of-bob-1"), list([]));
+    let (opened, refusal) = open_all(&mut bob, "bob");
+    assert_eq!(opened, 2);
+    refused(&refusal, "rlock.max-sessions is");
 }

@@ -32,6 +32,7 @@ fn ask(engine: &mut Engine<Client>, world: &World, locks: &[Vec<u8>], holder: &s
 /// A world in which `holder` has all locks of the requests that wait.
 fn with_waiting(requests: usize) -> (Engine<Client>, World) {
     let (mut engine, world) = (Engine::default(), World::default());
+    world.is_boundless.set(true);
     assert!(ask(&mut engine, &world, &locks(), "holder", false));
     (0..requests).for_each(|number| assert!(!ask(&mut engine, &world, &locks(), &format!("waiter {number}"), true)));
     (engine, world)

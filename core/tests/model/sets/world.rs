@@ -3,7 +3,7 @@
 use rlock_core::lock::{
     Change, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
 };
-use rlock_core::waiting::{GraceNews, Host, LockName, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -47,6 +47,8 @@ pub struct World {
     pub begun: RefCell<Vec<(usize, String)>>,
     /// How often a lock was looked at.
     pub looks: Cell<usize>,
+    /// Whether any number of requests may wait.
+    pub is_boundless: Cell<bool>,
 }
 
 impl World {
@@ -259,11 +261,11 @@ impl Host for World {
     }
 
     fn most_blocked(&self) -> usize {
-        MOST
+        if self.is_boundless.get() { usize::MAX } else { MOST }
     }
 
-    fn most_tickets(&self) -> usize {
-        MOST
+    fn most_tickets(&self) -> Most {
+        Most { all: MOST, of_user: MOST }
     }
 
     fn listen(&self, _side: Side) {}
@@ -292,6 +294,6 @@ impl Host for World {
     fn wake(&self, _call: Client) {}
 
     fn room(&self) -> Room {
-        Room { all: 3, of_user: 3, has_memory: true }
+        Room { most: Most { all: 3, of_user: 3 }, has_memory: true }
     }
 }

@@ -13,8 +13,8 @@ use rlock_core::lock::{
     Record, Refusal, Side, Snapshot, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
-    Engine, GraceNews, Host, LockName, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger, Use,
-    WaitsFor,
+    Engine, GraceNews, Host, LockName, Most, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger,
+    Use, WaitsFor,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -317,8 +317,9 @@ impl Host for Fake {
         MOST
     }
 
-    fn most_tickets(&self) -> usize {
-        self.most_tickets.get()
+    fn most_tickets(&self) -> Most {
+        let all = self.most_tickets.get();
+        Most { all, of_user: all }
     }
 
     fn listen(&self, _side: Side) {}

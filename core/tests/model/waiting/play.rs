@@ -332,8 +332,8 @@ impl Play {
             return assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
         }
         let (as_many, most) = match by {
-            Some(_) => (self.engine.tickets(), self.world.most_tickets()),
-            None => (self.engine.blocked_clients(), MOST),
+            Some(_) => (self.engine.claims_of_tickets(), self.world.most_tickets.get()),
+            None => (self.engine.claims_of_clients(), MOST),
         };
         let who = match acquiring {
             Ok(Acquiring::Blocked(ticket)) => {
@@ -349,6 +349,7 @@ impl Play {
             Ok(Acquiring::Done(_) | Acquiring::TurnedAway { .. }) | Err(Rejected::Refused(_) | Rejected::Paused) => {
                 return;
             }
+            Err(Rejected::TicketsOfUserFull) => panic!("one user may have all"),
             Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
             other @ (Ok(Acquiring::GrantedAll { .. }) | Err(Rejected::TooManyTickets)) => {
                 panic!("{other:?} of one lock")
