@@ -37,6 +37,9 @@ pub unsafe fn load(
     // SAFETY: the server passed the context.
     let met = unsafe { raw::Export_RedisModule_Init(context, NAME.as_ptr(), VERSION, API_VERSION) };
     if met != flag::OK {
+        if is_loaded_already() {
+            api::log("rlock is loaded already: remove loadmodule from the file or the command line");
+        }
         return flag::ERR;
     }
     api::log_panics();
@@ -54,6 +57,13 @@ pub unsafe fn load(
             refuse("a function of the module API is not there: Redis 7.0 or newer, or Valkey 8.0 or newer, is needed")
         }
     }
+}
+
+/// Whether the server refuses the name because it has the module: CONFIG REWRITE copies a --loadmodule of the command line
+/// into the file, so the next start finds both.
+fn is_loaded_already() -> bool {
+    // SAFETY: a pointer that the server has set just now, if it has the function.
+    unsafe { raw::RedisModule_IsModuleNameBusy.is_some_and(|is_busy| is_busy(NAME.as_ptr()) != 0) }
 }
 
 fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -> Result<(), String> {

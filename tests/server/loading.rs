@@ -62,6 +62,18 @@ fn a_renamed_command_that_replicas_need_stops_the_load_and_says_why() {
     assert_eq!(server.client().say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
 }
 
+/// As Sentinel leaves the file after a failover, if the module comes from the command line.
+#[test]
+fn a_second_load_says_what_to_remove() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("redis.conf");
+    std::fs::write(&path, format!("loadmodule {}\n", rlock_testing::module().display())).unwrap();
+    let log = Server::prepare().configuration(&path).try_start().err().expect("the server does not start");
+    let line = "rlock is loaded already: remove loadmodule from the file or the command line";
+    assert_eq!(log.matches(line).count(), 1, "{log}");
+    assert!(!log.contains("BUG REPORT"), "{log}");
+}
+
 /// Some servers would end: while a rule names a command that goes, while a command waits in a pause for its turn. Others may
 /// do so in a way that nobody knows of yet.
 #[test]
