@@ -66,9 +66,16 @@ const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after session come ACK
 mod tests {
     use super::*;
     use crate::command::arguments::{SESSION, WAIT};
+    use crate::server::waiting::TOLD_BYTES_MAX;
 
     fn call(options: &[&[u8]]) -> Result<EventsCall, ErrorLine> {
         parse(&[&[&b"_"[..], b"0123456789abcdef"], options].concat()).map(|(_, call)| call)
+    }
+
+    #[test]
+    fn the_bound_of_a_reply_is_as_it_is_documented() {
+        let bound = format!("at most {} KiB at once", TOLD_BYTES_MAX / 1_024);
+        assert!(Events::SPEC.complexity.to_string_lossy().contains(&bound), "{bound}");
     }
 
     #[test]

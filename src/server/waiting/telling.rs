@@ -10,7 +10,7 @@ use rlock_core::waiting::SessionId;
 /// others. The server closes the connection of a client
 /// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
 /// next connection.
-const TOLD_BYTES_MAX: usize = 128 * 1_024;
+pub const TOLD_BYTES_MAX: usize = 128 * 1_024;
 
 /// Writes what the client of this callback is told: nothing, if another connection has taken over.
 pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
