@@ -52,6 +52,15 @@ enum Wanted<'a, K> {
     AllOf(&'a [K]),
 }
 
+impl<K: Copy> Wanted<'_, K> {
+    fn key(&self, number: usize) -> Option<K> {
+        match self {
+            Self::One(key) => Some(*key),
+            Self::AllOf(keys) => keys.get(number).copied(),
+        }
+    }
+}
+
 /// A lock that a client asks for.
 struct Opened<L> {
     record: L,
@@ -135,11 +144,13 @@ impl<C> Engine<C> {
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
             }
-            // Most who find a lock busy do not wait for it.
-            Verdict::Busy(busy) if waiting.is_none() => return Ok(self.refused(busy.left_ms)),
             Verdict::Busy(busy) => busy,
         };
         drop(record);
+        // Most who find a lock busy do not wait for it.
+        if waiting.is_none() {
+            return Ok(self.refuse(host, &Wanted::One(key), &[(0, busy)]));
+        }
         self.wait(host, &Wanted::One(key), wish, waiting, &[(0, busy)])
     }
 
@@ -221,10 +232,9 @@ impl<C> Engine<C> {
         waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
         busy: &[(usize, Busy)],
     ) -> Result<Acquiring, Rejected> {
-        let left_ms = busy.iter().map(|(_, busy)| busy.left_ms).reduce(lock::longer_left).unwrap_or(0);
         let by_ticket = waiting.and_then(|waiting| waiting.ticket);
         let waiting = waiting.filter(|_| by_ticket.is_some() || host.may_block());
-        let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refused(left_ms)) };
+        let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refuse(host, wanted, busy)) };
         if busy.iter().any(|(_, busy)| busy.waits_for_itself) {
             return Err(Refusal::Deadlock.into());
         }
@@ -256,7 +266,7 @@ impl<C> Engine<C> {
         let (recipient, names) = if let Some((session, ticket)) = by_ticket {
             (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref()))
         } else {
-            let Some(client) = host.block() else { return Ok(self.refused(left_ms)) };
+            let Some(client) = host.block() else { return Ok(self.refuse(host, wanted, busy)) };
             (Recipient::Client(client), Names::from(holder))
         };
         let now = host.now();
@@ -316,7 +326,17 @@ impl<C> Engine<C> {
     }
 
     /// For a client that does not wait, or that cannot be blocked.
-    fn refused(&mut self, left_ms: i64) -> Acquiring {
+    fn refuse<'a, H: Host<Client = C>>(
+        &mut self,
+        host: &'a H,
+        wanted: &Wanted<'_, H::Text<'a>>,
+        busy: &[(usize, Busy)],
+    ) -> Acquiring {
+        let left_of = |(number, busy): &(usize, Busy)| match (busy.left_ms, wanted.key(*number)) {
+            (0, Some(key)) => self.kept_for_ms(host, name_of(host, &key)),
+            (left_ms, _) => left_ms,
+        };
+        let left_ms = busy.iter().map(left_of).reduce(lock::longer_left).unwrap_or(0);
         self.counters.refusals = self.counters.refusals.wrapping_add(1);
         Acquiring::Done(Outcome::Busy { left_ms })
     }

@@ -412,6 +412,7 @@ impl<C> Engine<C> {
             .map(|(_, key)| host.left_ms(LockName { database, key: &key }));
         let left_ms = others.fold(host.left_ms(lock), lock::longer_left);
         let left_ms = self.grace(host).left_of(left_ms);
+        let left_ms = if left_ms == 0 { self.kept_for_ms(host, lock) } else { left_ms };
         self.let_go(host, ticket, Outcome::Busy { left_ms });
     }
 

@@ -31,6 +31,9 @@ pub const PASSED_MAX: u8 = 4;
 /// So many sets are asked at each look at a lock. With more of them in front of it, nobody passes.
 pub const ASKED_MAX: usize = 16;
 
+/// In so many ms to ask again for a lock that is kept for a set which lacks a lock without an expiry.
+const KEPT_ENDLESSLY_MS: i64 = 1_000;
+
 /// What became of the attempt to grant a set all of its locks.
 pub(super) enum Tried {
     Granted,
@@ -281,6 +284,19 @@ impl<C> Engine<C> {
         let passed: BTreeSet<_> = members.collect();
         for set in passed {
             self.is_passed(set);
+        }
+    }
+
+    /// In how many ms to ask again for a lock that is free and not granted: when the lease can end of the lock that its
+    /// first set lacks. 0 if no set waits for it.
+    pub(super) fn kept_for_ms<H: Host<Client = C>>(&self, host: &H, lock: LockName<'_>) -> i64 {
+        let first = self.queues.find(lock).and_then(|id| self.queues.members(id).next());
+        let Some(set) = first.and_then(|member| self.sets.get(who_is_told(&self.queues, member))) else { return 0 };
+        let lacks = set.members.get(set.lacks).and_then(|member| self.queues.lock_of(*member));
+        let name = lacks.and_then(|lock| self.queues.name(lock));
+        match name.map_or(0, |(database, key)| host.left_ms(LockName { database, key: &key })) {
+            left_ms @ 0.. => left_ms.max(1),
+            _ => KEPT_ENDLESSLY_MS,
         }
     }
 
