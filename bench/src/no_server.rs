@@ -73,7 +73,7 @@ impl Record for Look<'_> {
         None
     }
 
-    fn permits(&self, _: UnixMs) -> Permits {
+    fn permits(&self, _: UnixMs, _: usize) -> Permits {
         panic!("these are plain locks");
     }
 

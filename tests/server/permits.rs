@@ -133,45 +133,79 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
 #[test]
 fn a_sorted_set_of_somebody_elses_is_left_alone() {
     let (server, mut client) = Server::with_client();
-    let now = client.time_ms();
-    let far = now + 600_000;
-    for (make, expiry) in [
-        (format!("ZADD k {far} ann"), 0),
-        (format!("ZADD k {far} ann"), far - 61_000),
-        (format!("ZADD k {far} ann"), far + 61_000),
-        (format!("ZADD k {far}.5 ann"), far),
-        (format!("ZADD k {far} ann 0 bob"), far),
-        (format!("ZADD k {far} ann -inf bob"), far),
-        (format!("ZADD k {far} ann 0.5 bob"), far),
-        ("ZADD k inf ann".to_owned(), far),
-        ("ZADD k 100 ann 7 bob".to_owned(), far),
-    ] {
-        client.say_all(["DEL k", &make]);
-        if expiry > 0 {
-            client.say(&format!("PEXPIREAT k {expiry}"));
-        }
+    let far = client.time_ms() + 600_000;
+    for make in
+        ["ZADD k 100 ann 7 bob", "ZADD k inf ann", "ZADD k 1700000000 ann", "ZADD k 0 ann 18014398509481984 bob"]
+    {
+        client.say_all(["DEL k", make, &format!("PEXPIREAT k {far}")]);
         let mut tap = Tap::on(&server);
-        for command in [
-            "RLOCK.PACQUIRE k ann 1000 LIMIT 9",
-            "RLOCK.PACQUIRE k cid 1000 LIMIT 9 WAIT 0",
-            "RLOCK.ACQUIRE k ann 1000",
-            "RLOCK.RACQUIRE k ann 1000",
-            "RLOCK.RELEASE k ann",
-            "RLOCK.RENEW k ann 1000",
-            "RLOCK.INSPECT k",
-            "RLOCK.BREAK k",
-        ] {
+        for command in [&USES[..], &["RLOCK.INSPECT k", "RLOCK.BREAK k"]].concat() {
             let reply = client.say(command);
-            assert!(reply.as_error().starts_with("WRONGTYPE"), "{command} on {make}, {expiry}: {reply:?}");
+            assert!(reply.as_error().starts_with("WRONGTYPE"), "{command} on {make}: {reply:?}");
         }
         assert_eq!(tap.drain(), [""; 0]);
     }
-    client.say_all(["DEL k", &format!("ZADD k {far} ann {now} bob"), &format!("PEXPIREAT k {}", far - 59_000)]);
-    assert_eq!(
-        client.say("RLOCK.PACQUIRE k cid 1000 LIMIT 2"),
-        Reply::Nil,
-        "as a server leaves it to which it was moved"
-    );
+}
+
+/// What a holder or a client asks of a lock.
+const USES: [&str; 6] = [
+    "RLOCK.PACQUIRE k ann 1000 LIMIT 9",
+    "RLOCK.PACQUIRE k cid 1000 LIMIT 9 WAIT 0",
+    "RLOCK.ACQUIRE k ann 1000",
+    "RLOCK.RACQUIRE k ann 1000",
+    "RLOCK.RELEASE k ann",
+    "RLOCK.RENEW k ann 1000",
+];
+
+/// Nothing is dropped from it, and people can see what is in it and break it.
+#[test]
+fn permits_among_other_scores_can_be_seen_and_broken() {
+    let (_server, mut client) = Server::with_client();
+    for damage in ["ZADD k 0 bob", "ZADD k -inf bob", "ZADD k inf bob", "ZINCRBY k 0.5 ann", "ZADD k 0.5 bob inf cid"] {
+        client.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 9", damage]);
+        for command in USES {
+            let reply = client.say(command);
+            assert!(reply.as_error().starts_with("WRONGTYPE"), "{command} after {damage}: {reply:?}");
+        }
+        let seen = client.say("RLOCK.INSPECT k");
+        assert_eq!(of(&seen, "kind"), &text("permits"), "{damage}");
+        let shown = of(&seen, "holders").as_list();
+        assert_eq!(of(&shown[0], "holder"), &text("ann"), "{damage}");
+        assert!((1..=600_000).contains(&of(&shown[0], "ttl-ms").as_int()), "{damage}");
+        assert_eq!(client.say_all(["RLOCK.BREAK k", "EXISTS k"]), [Reply::Int(1), Reply::Int(0)], "{damage}");
+    }
+    client.say_all(["RLOCK.PACQUIRE k ann 1 LIMIT 9", "PERSIST k", "ZADD k 0 bob"]);
+    let end = end_of(&mut client, "ann");
+    wait_until("it has ended", || client.time_ms() > end);
+    assert_eq!(of(&client.say("RLOCK.INSPECT k"), "holder-count"), &Reply::Int(0));
+    assert_eq!(client.say_all(["RLOCK.BREAK k", "EXISTS k"]), [Reply::Int(1), Reply::Int(0)], "none is alive");
+}
+
+#[test]
+fn a_permit_that_a_stranger_removes_is_released_whatever_the_expiry() {
+    let (server, mut client) = Server::with_client();
+    for expiry in ["EXISTS k", "PERSIST k", "PEXPIRE k 90000000", "PEXPIRE k 30000"] {
+        client.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 2", "RLOCK.PACQUIRE k bob 60000000 LIMIT 2", expiry]);
+        let mut waiter = rlock_testing::start_waiting(&server, "RLOCK.PACQUIRE k cid 500000 LIMIT 2 WAIT 0");
+        assert_eq!(client.say("ZREM k bob"), Reply::Int(1));
+        assert_eq!(waiter.receive(), Reply::Nil, "{expiry}");
+        assert_eq!(
+            (holders(&mut client), client.expiry("k")),
+            (vec!["ann".to_owned(), "cid".to_owned()], end_of(&mut client, "ann")),
+            "{expiry}"
+        );
+        client.say(expiry);
+        let seen = client.say("RLOCK.INSPECT k");
+        assert_eq!((of(&seen, "kind"), of(&seen, "holder-count")), (&text("permits"), &Reply::Int(2)), "{expiry}");
+        let uses = [
+            "RLOCK.RENEW k ann 600000",
+            "RLOCK.RENEW k bob 600000",
+            "RLOCK.RELEASE k cid",
+            "RLOCK.BREAK k",
+            "EXISTS k",
+        ];
+        assert_eq!(client.say_all(uses), [1, 0, 1, 1, 0].map(Reply::Int), "{expiry}");
+    }
 }
 
 #[test]

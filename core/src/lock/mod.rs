@@ -27,7 +27,10 @@ mod token;
 pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};
 pub use grace::{Grace, longer_left};
-pub use permits::{PERMIT_END_MAX, Permits, are_permits, end_of_score, score_of_end};
+pub use permits::{
+    PERMIT_END_MAX, Permits, are_permits, count_entries, end_of_score, lowest_score, may_have_been_permits,
+    score_of_end,
+};
 pub use record::{Mode, Observed, ReadWrite, Record, decimal};
 pub use request::{
     Ahead, Busy, Effect, Expiry, Held, Lease, Limit, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side,

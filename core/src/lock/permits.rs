@@ -2,7 +2,8 @@
 //!
 //! A holder has one permit at most, so there is nothing to count: to ask again restarts its lease, and a request that was
 //! sent twice is granted once. A permit is its own end, in a sorted set, and has ended when that is past; so what is free is
-//! never stored, and cannot be wrong. The key ends with the last of them.
+//! never stored, and cannot be wrong. The key ends with the last of them; if a client removes that one, the key's expiry is too
+//! late until the next change.
 //!
 //! What has ended stays as an entry until the next change takes it along, so many at a time that a command stays short.
 
@@ -13,21 +14,21 @@ use super::{Change, Decision, Expiry, Observed, Record, Refusal, Side, UnixMs};
 /// The latest end that the scores of a sorted set tell from all others.
 pub const PERMIT_END_MAX: UnixMs = 1 << 53;
 
-/// The most entries of ended permits that one step drops.
-pub(super) const DROPPED_MAX: usize = 1_000;
+/// An end that no server's clock gives: in November 2004.
+const PERMIT_END_MIN: UnixMs = 1 << 40;
 
-/// How far the expiry of a key with permits may be from the end of the last one. The module makes them the same, but a key
-/// that moves between servers may take its expiry along as a time left.
-const EXPIRY_APART_MS: i64 = 60_000;
+/// The most entries of ended permits that one step drops.
+const DROPPED_MAX: usize = 1_000;
 
 /// The permits of one key, as one holder sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permits {
     /// When this holder's ends, unless it has ended.
     pub mine: Option<UnixMs>,
-    /// How many have not ended, this holder's included.
+    /// How many have not ended, this holder's included. With more than [`DROPPED_MAX`] that have ended, it may stop at the
+    /// number that was asked for.
     pub taken: usize,
-    /// How many others have ended and still have an entry.
+    /// How many others have ended and still have an entry. It may stop above [`DROPPED_MAX`].
     pub ended: usize,
     /// When the first of those ends that have not ended.
     pub first_end: Option<UnixMs>,
@@ -35,15 +36,39 @@ pub struct Permits {
     pub others_end: Option<UnixMs>,
 }
 
-/// Whether a sorted set holds permits: by its lowest and its highest score, and when the key ends. Anybody may have sorted
-/// sets, and of a stranger's nothing may be dropped.
+/// Whether a sorted set with these scores at its ends holds permits. Other programs have sorted sets, and of theirs nothing
+/// may be dropped. The key's expiry does not matter: it is that of a permit that a client may have removed.
 #[must_use]
-pub fn are_permits(lowest: f64, highest: f64, expiry: Expiry) -> bool {
-    let last_end = end_of_score(highest).filter(|_| end_of_score(lowest).is_some());
-    match (last_end, expiry) {
-        (Some(last_end), Expiry::At(at)) => at.abs_diff(last_end) <= EXPIRY_APART_MS.unsigned_abs(),
-        _ => false,
-    }
+pub fn are_permits(lowest: f64, highest: f64) -> bool {
+    [lowest, highest].into_iter().all(|score| end_of_score(score).is_some_and(|end| end >= PERMIT_END_MIN))
+}
+
+/// Whether a sorted set may be one of permits that other scores were added to: by its first score from [`lowest_score`] up.
+/// It may be seen and broken.
+#[must_use]
+pub fn may_have_been_permits(first: f64) -> bool {
+    (lowest_score()..=score_of_end(PERMIT_END_MAX)).contains(&first)
+}
+
+/// The lowest score that a permit may have.
+#[must_use]
+pub fn lowest_score() -> f64 {
+    score_of_end(PERMIT_END_MIN)
+}
+
+/// Counts the entries of a key, of which there are `length`: how many are alive, and how many have ended, by a step for
+/// each. Thousands may have ended, so no more of those are counted than are dropped at once. With more, the ones alive are
+/// counted from the other end, up to `most`.
+#[must_use]
+pub fn count_entries<A: Iterator>(
+    length: usize,
+    ended: impl Iterator,
+    alive: impl FnOnce() -> A,
+    most: usize,
+) -> (usize, usize) {
+    let ended = ended.take(DROPPED_MAX.saturating_add(1)).count();
+    let alive = if ended > DROPPED_MAX { alive().take(most).count() } else { length.saturating_sub(ended) };
+    (alive, ended)
 }
 
 /// The score of a permit that ends then.
@@ -72,7 +97,7 @@ pub(super) fn acquire(record: &impl Record, limit: Limit, ahead: Ahead, asked: A
     }
     let permits = match asked.observed {
         Observed::Free => Permits::default(),
-        Observed::Permits => record.permits(asked.now),
+        Observed::Permits => record.permits(asked.now, limit.get()),
         Observed::Mine { .. } | Observed::Others => return Err(Refusal::HoldsPlain),
         Observed::ReadWrite(_) => return Err(Refusal::HoldsReadWrite),
     };
@@ -127,7 +152,7 @@ fn set(record: &impl Record, permits: Permits, end: UnixMs) -> [Option<Change>; 
 
 /// Gives this holder's permit back.
 pub(super) fn release(record: &impl Record, now: UnixMs) -> Decision<Released> {
-    let permits = record.permits(now);
+    let permits = record.permits(now, 0);
     if permits.mine.is_none() {
         return Decision::unchanged(Released::NotHeld);
     }
@@ -146,7 +171,7 @@ pub(super) fn renew(record: &impl Record, end: UnixMs, now: UnixMs) -> Result<De
     if end > PERMIT_END_MAX {
         return Err(Refusal::LeaseTooLong);
     }
-    let permits = record.permits(now);
+    let permits = record.permits(now, 0);
     Ok(match permits.mine {
         None => Decision::unchanged(Renewed::NotHeld),
         Some(_) => Decision::new(Renewed::Restarted, set(record, permits, end)),
@@ -166,21 +191,35 @@ fn drop_ended(permits: Permits) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
-    fn only_whole_ends_and_an_expiry_near_the_last_are_permits() {
-        let at = |ms| Expiry::At(ms);
-        assert!(are_permits(5.0, 9_000.0, at(9_000)));
-        assert!(are_permits(5.0, 9_000.0, at(69_000)));
-        assert!(!are_permits(5.0, 9_000.0, at(69_001)));
-        assert!(are_permits(5.0, 90_000.0, at(30_000)));
-        assert!(!are_permits(5.0, 90_000.0, at(29_999)));
-        assert!(!are_permits(5.0, 9_000.0, Expiry::Never));
-        assert!(!are_permits(5.0, 9_000.0, at(i64::MIN)));
-        for foreign in [0.0, -1.0, 0.5, 5.5, 9_007_199_254_740_994.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
-            assert!(!are_permits(foreign, 9_000.0, at(9_000)), "{foreign}");
-            assert!(!are_permits(5.0, foreign, at(9_000)), "{foreign}");
+    fn only_times_in_whole_ms_are_permits() {
+        let (first, last) = (1_099_511_627_776.0, 9_007_199_254_740_992.0);
+        assert_eq!((end_of_score(first), end_of_score(last)), (Some(PERMIT_END_MIN), Some(PERMIT_END_MAX)));
+        assert!(are_permits(first, last));
+        for foreign in
+            [first - 1.0, last + 2.0, first + 0.5, 17.0, 0.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]
+        {
+            assert!(!are_permits(foreign, last) && !are_permits(first, foreign), "{foreign}");
         }
-        assert_eq!(end_of_score(9_007_199_254_740_992.0), Some(PERMIT_END_MAX));
+        assert!([first, first + 0.5, last].into_iter().all(may_have_been_permits));
+        assert!(![first - 1.0, last + 2.0, f64::INFINITY].into_iter().any(may_have_been_permits));
+    }
+
+    #[test]
+    fn a_count_takes_no_more_steps_the_more_have_ended() {
+        let count = |ended: usize, alive: usize, most: usize| {
+            let steps = Cell::new(0);
+            let walk = |entries| (0..entries).inspect(|_| steps.set(steps.get() + 1));
+            (count_entries(ended + alive, walk(ended), || walk(alive), most), steps.get())
+        };
+        assert_eq!(count(0, 100_000, 5), ((100_000, 0), 0), "none has ended");
+        assert_eq!(count(1_000, 5, 5), ((5, 1_000), 1_000));
+        for ended in [1_001, 10_000, 100_000] {
+            assert_eq!(count(ended, 5, 5), ((5, 1_001), 1_006));
+            assert_eq!(count(ended, 100_000, 2), ((2, 1_001), 1_003));
+            assert_eq!(count(ended, 5, 0), ((0, 1_001), 1_001), "where it does not matter how many are alive");
+        }
     }
 }

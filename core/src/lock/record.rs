@@ -51,8 +51,9 @@ pub trait Record {
     /// lock's lease, which no read hold outlives.
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry>;
 
-    /// The permits of a key that has some, as they are at `now`: one has ended when its end is past.
-    fn permits(&self, now: UnixMs) -> Permits;
+    /// The permits of a key that has some, as they are at `now`: one has ended when its end is past. Those that are alive
+    /// need not be counted beyond `most`.
+    fn permits(&self, now: UnixMs, most: usize) -> Permits;
 }
 
 /// What a read-write lock is held for; the hash's `mode`.

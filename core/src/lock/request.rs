@@ -345,7 +345,7 @@ impl Side {
             (Observed::ReadWrite(lock), Self::Read) => lock.reads.min(most),
             // Also one that has ended: whoever asks looks at the time.
             (Observed::Permits, Self::Permit(_)) => {
-                return record.permits(UnixMs::MIN).mine.map(|end| Held { holds: 1, end });
+                return record.permits(UnixMs::MIN, 0).mine.map(|end| Held { holds: 1, end });
             }
             _ => return None,
         };

@@ -5,7 +5,7 @@
 
 use rlock_core::lock::{
     Change, Changes, Expiry, Field, Grace, Mode, Observed, Permits, ReadWrite, Record, Refusal, Side, UnixMs, Unlock,
-    are_permits, names,
+    names,
 };
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -51,6 +51,16 @@ impl Keyspace {
     pub fn persist(&mut self, key: &str) {
         if let Some((_, expiry)) = self.entries.get_mut(key) {
             *expiry = Expiry::Never;
+        }
+    }
+
+    /// A client removes a permit.
+    pub fn remove_permit(&mut self, holder: &str) {
+        if let Some((Value::SortedSet(permits), _)) = self.entries.get_mut("lock") {
+            permits.remove(holder);
+            if permits.is_empty() {
+                self.delete("lock");
+            }
         }
     }
 
@@ -174,11 +184,7 @@ impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
     fn observe(&self) -> Result<Observed, Refusal> {
         let fields = match self.keyspace.entries.get("lock") {
             Some((Value::Hash(fields), _)) => fields,
-            Some((Value::SortedSet(permits), expiry)) => {
-                let ends = || permits.values().map(|end| *end as f64);
-                let ours = are_permits(ends().fold(f64::MAX, f64::min), ends().fold(0.0, f64::max), *expiry);
-                return if ours { Ok(Observed::Permits) } else { Err(Refusal::WrongType) };
-            }
+            Some((Value::SortedSet(_), _)) => return Ok(Observed::Permits),
             _ => return Ok(Observed::Free),
         };
         let count = |field: &str| fields.get(field).map_or(0, |count| count.parse().unwrap());
@@ -225,7 +231,7 @@ impl<K: Deref<Target = Keyspace>> Record for HolderView<'_, K> {
         self.keyspace.entries.get(&hold_key(self.holder, index)).map(|(_, expiry)| *expiry)
     }
 
-    fn permits(&self, now: UnixMs) -> Permits {
+    fn permits(&self, now: UnixMs, _most: usize) -> Permits {
         let Some((Value::SortedSet(permits), _)) = self.keyspace.entries.get("lock") else { return Permits::default() };
         let alive = || permits.iter().filter(|(_, end)| **end >= now);
         let others = || permits.iter().filter(|(holder, _)| *holder != self.holder);

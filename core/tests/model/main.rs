@@ -37,6 +37,9 @@ enum Event {
     },
     ForeignDelete,
     ForeignPersist,
+    ForeignRemoval {
+        holder: usize,
+    },
     HoldKeyGoes {
         holder: usize,
         index: i64,
@@ -67,6 +70,7 @@ fn step<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Step> {
         12 => prop_oneof![1..10_i64, 20..300_i64].prop_map(|ms| Event::Advance { ms }),
         1 => Just(Event::ForeignDelete),
         1 => Just(Event::ForeignPersist),
+        1 => holder.clone().prop_map(|holder| Event::ForeignRemoval { holder }),
         2 => (holder.clone(), 1..4_i64).prop_map(|(holder, index)| Event::HoldKeyGoes { holder, index }),
         2 => (prop_oneof![1 => Just(0), 2 => 10..600_i64], 0..60_i64)
             .prop_map(|(length, left)| Event::Grace { length, left: left.min(length) }),
@@ -119,6 +123,10 @@ fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
         Event::ForeignPersist => {
             keyspace.persist("lock");
             reference.persist_lock();
+        }
+        Event::ForeignRemoval { holder } => {
+            keyspace.remove_permit(HOLDERS[holder]);
+            reference.remove_permit(HOLDERS[holder]);
         }
         Event::HoldKeyGoes { holder, index } => {
             keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index));

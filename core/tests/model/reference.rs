@@ -20,8 +20,8 @@ pub struct Reference {
     lock: Option<Lock>,
     /// Each with its end. There are none where there is a lock.
     permits: Vec<(String, i64)>,
-    /// Somebody has removed the end of the key with the permits, so nobody can know them for ours.
-    permits_are_foreign: bool,
+    /// When the key with the permits ends, unless with the last of them: a client has removed the last, or the expiry.
+    foreign_expiry: Option<Expiry>,
     /// Read hold keys: they may outlive the lock, and die before it.
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
@@ -72,22 +72,34 @@ impl Reference {
             self.lock = None;
         }
         // The key goes with the last of them.
-        if !self.permits_are_foreign && self.permits.iter().all(|(_, end)| *end <= now) {
+        if self.permits_expiry().is_some_and(|expiry| expiry <= Expiry::At(now)) {
             self.permits.clear();
+            self.foreign_expiry = None;
         }
     }
 
     pub fn delete_lock(&mut self) {
         self.lock = None;
         self.permits.clear();
-        self.permits_are_foreign = false;
+        self.foreign_expiry = None;
     }
 
     pub fn persist_lock(&mut self) {
         if let Some(lock) = &mut self.lock {
             lock.end = Expiry::Never;
         }
-        self.permits_are_foreign = !self.permits.is_empty();
+        self.foreign_expiry = self.permits_expiry().map(|_| Expiry::Never);
+    }
+
+    pub fn remove_permit(&mut self, holder: &str) {
+        self.foreign_expiry = self.permits_expiry();
+        self.permits.retain(|(other, _)| other != holder);
+        self.foreign_expiry = self.foreign_expiry.filter(|_| !self.permits.is_empty());
+    }
+
+    fn permits_expiry(&self) -> Option<Expiry> {
+        let last = self.permits.iter().map(|(_, end)| Expiry::At(*end)).max()?;
+        Some(self.foreign_expiry.unwrap_or(last))
     }
 
     pub fn delete_hold_key(&mut self, holder: &str, index: i64) {
@@ -99,9 +111,6 @@ impl Reference {
         let now = self.now;
         if self.is_too_long(lease) {
             return Reply::Error("ERR");
-        }
-        if self.permits_are_foreign {
-            return Reply::Error("WRONGTYPE");
         }
         if let Side::Permit(limit) = side {
             return self.acquire_permit(holder, limit.get(), now + lease, fenced);
@@ -193,6 +202,7 @@ impl Reference {
 
     /// And all that have ended.
     fn drop_permit(&mut self, holder: &str) {
+        self.foreign_expiry = None;
         self.permits = self.alive();
         self.permits.retain(|(other, _)| other != holder);
     }
@@ -211,9 +221,6 @@ impl Reference {
     pub fn release(&mut self, holder: &str, side: Option<Side>, lease: Option<i64>, all: bool) -> Reply {
         if side == Some(Side::Read) && lease.is_some() || lease.is_some_and(|lease| self.is_too_long(lease)) {
             return Reply::Error("ERR");
-        }
-        if self.permits_are_foreign {
-            return Reply::Error("WRONGTYPE");
         }
         if !self.permits.is_empty() {
             return match (side, self.has_permit(holder)) {
@@ -337,9 +344,6 @@ impl Reference {
             return Reply::Error("ERR");
         }
         let end = self.now + lease;
-        if self.permits_are_foreign {
-            return Reply::Error("WRONGTYPE");
-        }
         if self.has_permit(holder) {
             self.set_permit(holder, end);
             return Reply::Number(1);
@@ -384,8 +388,7 @@ impl Reference {
             }
             entries.insert("lock".to_owned(), (Value::Hash(fields), lock.end));
         }
-        if let Some(last) = self.permits.iter().map(|(_, end)| *end).max() {
-            let end = if self.permits_are_foreign { Expiry::Never } else { Expiry::At(last) };
+        if let Some(end) = self.permits_expiry() {
             entries.insert("lock".to_owned(), (Value::SortedSet(self.permits.iter().cloned().collect()), end));
         }
         for ((holder, index), end) in &self.hold_keys {

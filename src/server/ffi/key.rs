@@ -168,18 +168,20 @@ impl<'a> SortedSet<'a> {
         (found == flag::OK).then_some(score)
     }
 
-    /// How many members have a lower score. It looks at each of them.
-    pub fn count_below(self, score: f64) -> usize {
+    /// A step for each member with a lower score, from the lowest.
+    pub fn steps_below(self, score: f64) -> impl Iterator<Item = ()> + use<'a> {
         // SAFETY: the handle is open, and holds a sorted set; the last number says that the score itself is not in the range.
-        unsafe {
-            api!(RedisModule_ZsetFirstInScoreRange(self.0.key, f64::NEG_INFINITY, score, 0, 1));
-            let is_empty = api!(RedisModule_ZsetRangeEndReached(self.0.key)) != 0;
-            let mut count = usize::from(!is_empty);
-            while api!(RedisModule_ZsetRangeNext(self.0.key)) != 0 {
-                count = count.saturating_add(1);
-            }
-            count
-        }
+        unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.0.key, f64::NEG_INFINITY, score, 0, 1)) };
+        // SAFETY: a pointer that the server has set at load.
+        Steps::of(self.0, unsafe { raw::RedisModule_ZsetRangeNext })
+    }
+
+    /// A step for each member with this score or a higher one, from the highest.
+    pub fn steps_down_to(self, score: f64) -> impl Iterator<Item = ()> + use<'a> {
+        // SAFETY: the handle is open, and holds a sorted set; the two numbers say that both ends are in the range.
+        unsafe { api!(RedisModule_ZsetLastInScoreRange(self.0.key, score, f64::INFINITY, 0, 0)) };
+        // SAFETY: a pointer that the server has set at load.
+        Steps::of(self.0, unsafe { raw::RedisModule_ZsetRangePrev })
     }
 
     /// The members with this score or a higher one, from the lowest.
@@ -187,7 +189,7 @@ impl<'a> SortedSet<'a> {
         // SAFETY: the handle is open, and holds a sorted set; the two numbers say that both ends are in the range.
         unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.0.key, lowest, f64::INFINITY, 0, 0)) };
         // SAFETY: a pointer that the server has set at load.
-        Ranks { key: self.0, next: unsafe { raw::RedisModule_ZsetRangeNext }, is_over: false }
+        Ranks(Steps::of(self.0, unsafe { raw::RedisModule_ZsetRangeNext }))
     }
 
     /// The members from the highest score down.
@@ -195,33 +197,57 @@ impl<'a> SortedSet<'a> {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ZsetLastInScoreRange(self.0.key, f64::NEG_INFINITY, f64::INFINITY, 0, 0)) };
         // SAFETY: a pointer that the server has set at load.
-        Ranks { key: self.0, next: unsafe { raw::RedisModule_ZsetRangePrev }, is_over: false }
+        Ranks(Steps::of(self.0, unsafe { raw::RedisModule_ZsetRangePrev }))
     }
 }
 
-/// A walk through a sorted set. A key has one at a time: whoever begins another ends the one before.
-struct Ranks<'a> {
+/// How a walk goes on. Behind the last member the server stays with it, and says so.
+type Next = Option<unsafe extern "C" fn(*mut raw::RedisModuleKey) -> c_int>;
+
+/// A walk through a range of a sorted set, which has begun. A key has one at a time: another one ends the one before.
+struct Steps<'a> {
     key: &'a Key<'a>,
-    next: Option<unsafe extern "C" fn(*mut raw::RedisModuleKey) -> c_int>,
+    next: Next,
     is_over: bool,
 }
+
+impl<'a> Steps<'a> {
+    fn of(key: &'a Key<'a>, next: Next) -> Self {
+        // SAFETY: the handle is open, and a walk has begun.
+        let is_over = unsafe { api!(RedisModule_ZsetRangeEndReached(key.key)) } != 0;
+        Self { key, next, is_over }
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = ();
+
+    fn next(&mut self) -> Option<()> {
+        if self.is_over {
+            return None;
+        }
+        // SAFETY: the handle is open, holds a sorted set, and is not written to while it is borrowed.
+        self.is_over = self.next.is_none_or(|next| unsafe { next(self.key.key) } == 0);
+        Some(())
+    }
+}
+
+/// The same walk, with each member and its score.
+struct Ranks<'a>(Steps<'a>);
 
 impl Iterator for Ranks<'_> {
     type Item = (OwnedStr, f64);
 
     fn next(&mut self) -> Option<(OwnedStr, f64)> {
-        if self.is_over {
+        if self.0.is_over {
             return None;
         }
         let mut score = 0.0;
         // SAFETY: the handle is open, holds a sorted set, and is not written to while it is borrowed. The server gives a string
         // that is ours, or null where the walk finds nothing.
-        unsafe {
-            let member = api!(RedisModule_ZsetRangeCurrentElement(self.key.key, &raw mut score));
-            // Behind the last member the server stays with it.
-            self.is_over = self.next.is_none_or(|next| next(self.key.key) == 0);
-            OwnedStr::from_server(member).map(|member| (member, score))
-        }
+        let member = unsafe { api!(RedisModule_ZsetRangeCurrentElement(self.0.key.key, &raw mut score)) };
+        self.0.next();
+        OwnedStr::from_server(member).map(|member| (member, score))
     }
 }
 

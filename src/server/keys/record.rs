@@ -9,8 +9,9 @@ use crate::server::ffi::key::{Hash, Key, SortedSet, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use rlock_core::lock::{
-    Expiry, Holding, Kind, Mode, Observed, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX, READ_HOLDS_SHOWN_MAX,
-    ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, decimal, end_of_score, names, score_of_end,
+    Expiry, Holding, Kind, Mode, Observed, PERMIT_END_MAX, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX,
+    READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, count_entries, decimal,
+    end_of_score, lowest_score, may_have_been_permits, names, score_of_end,
 };
 use rlock_core::waiting::Paused;
 
@@ -118,20 +119,26 @@ impl Record for LockRecord<'_> {
         longest
     }
 
-    fn permits(&self, now: UnixMs) -> Permits {
+    fn permits(&self, now: UnixMs, most: usize) -> Permits {
         let Some(set) = self.key.value().and_then(Value::sorted_set) else { return Permits::default() };
         let own_end = set.score(self.holder).and_then(end_of_score);
         let mine = own_end.filter(|end| *end >= now);
-        let entries_ended = set.count_below(score_of_end(now));
+        let (taken, entries_ended) = count_permits(set, now, most);
         let others_end = set.descending().find(|(holder, _)| holder.lend().bytes() != self.holder.bytes());
         Permits {
             mine,
-            taken: set.length().saturating_sub(entries_ended),
+            taken,
             ended: entries_ended.saturating_sub(usize::from(own_end.is_some() && mine.is_none())),
             first_end: first_end(set, now),
             others_end: others_end.and_then(|(_, score)| end_of_score(score)).filter(|end| *end >= now),
         }
     }
+}
+
+/// How many of these permits are alive, and how many have ended: see [`count_entries`].
+fn count_permits(set: SortedSet<'_>, now: UnixMs, most: usize) -> (usize, usize) {
+    let now = score_of_end(now);
+    count_entries(set.length(), set.steps_below(now), || set.steps_down_to(now), most)
 }
 
 /// When the first of those permits ends that have not ended.
@@ -144,7 +151,7 @@ fn permits_in(value: Value<'_>) -> Result<SortedSet<'_>, Refusal> {
     let set = value.sorted_set().ok_or(Refusal::WrongType)?;
     let lowest = set.ascending_from(f64::NEG_INFINITY).next().ok_or(Refusal::WrongType)?;
     let highest = set.descending().next().ok_or(Refusal::WrongType)?;
-    if are_permits(lowest.1, highest.1, value.expiry()) { Ok(set) } else { Err(Refusal::WrongType) }
+    if are_permits(lowest.1, highest.1) { Ok(set) } else { Err(Refusal::WrongType) }
 }
 
 fn observe_permits(value: Value<'_>) -> Result<Observed, Refusal> {
@@ -265,18 +272,24 @@ pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Op
     }))
 }
 
-/// The permits that have not ended, those that end first in front.
+/// The permits that have not ended, those that end first in front. Of a damaged key all members with a later score; it is
+/// there even without one, to be broken.
 fn permits_snapshot(value: Value<'_>, most: usize, now: UnixMs) -> Result<Option<Snapshot>, Refusal> {
-    let set = permits_in(value)?;
-    let holder_count = set.length().saturating_sub(set.count_below(score_of_end(now)));
-    if holder_count == 0 {
+    let set = value.sorted_set().ok_or(Refusal::WrongType)?;
+    let is_damaged = permits_in(value).is_err();
+    let first = set.ascending_from(lowest_score()).next();
+    if is_damaged && !first.is_some_and(|(_, score)| may_have_been_permits(score)) {
+        return Err(Refusal::WrongType);
+    }
+    let (holder_count, _) = count_permits(set, now, usize::MAX);
+    if holder_count == 0 && !is_damaged {
         return Ok(None);
     }
     let holding = |(holder, score): (OwnedStr, f64)| {
-        let end = end_of_score(score).ok_or(Refusal::WrongType)?;
-        Ok(Holding { holder: holder.lend().bytes().to_vec(), part: Part::Permit(end), count: 1 })
+        let end = end_of_score(score.floor()).unwrap_or(PERMIT_END_MAX);
+        Holding { holder: holder.lend().bytes().to_vec(), part: Part::Permit(end), count: 1 }
     };
-    let holdings = set.ascending_from(score_of_end(now)).take(most).map(holding).collect::<Result<_, _>>()?;
+    let holdings = set.ascending_from(score_of_end(now)).take(most).map(holding).collect();
     Ok(Some(Snapshot { kind: Kind::Permits, expiry: value.expiry(), holder_count, holdings }))
 }
 

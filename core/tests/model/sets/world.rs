@@ -110,7 +110,7 @@ impl Record for View {
         None
     }
 
-    fn permits(&self, _now: UnixMs) -> Permits {
+    fn permits(&self, _now: UnixMs, _most: usize) -> Permits {
         unreachable!("these are plain locks")
     }
 

@@ -307,7 +307,7 @@ impl Host for Fake {
         let record = HolderView { keyspace, holder: "" };
         match record.observe() {
             Ok(Observed::Permits) => {
-                record.permits(self.now()).first_end.map_or(0, |end| Expiry::At(end).left_ms(self.now()))
+                record.permits(self.now(), 0).first_end.map_or(0, |end| Expiry::At(end).left_ms(self.now()))
             }
             _ => record.expiry().left_ms(self.now()),
         }
