@@ -30,9 +30,22 @@ impl Failure {
             _ if is_forbidden(error) => exit::FORBIDDEN,
             _ => exit::REFUSED,
         };
+        if let Some(words) = error.kind_of_lock().and_then(of_another_kind) {
+            return Self::new(code, format!("{}: {words}", error.about()));
+        }
         let options = options(at, error).map(|options| format!(" ({options})")).unwrap_or_default();
         Self::new(code, format!("{error}{options}"))
     }
+}
+
+/// The server and the client name the remedy of programs.
+fn of_another_kind(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Plain => "it is held as a plain lock: leave out --read, --write and --slots",
+        Kind::ReadWrite => "it is held as a read-write lock: use --read or --write",
+        Kind::Permits => "it is held as slots: use --slots",
+        _ => return None,
+    })
 }
 
 fn is_forbidden(error: &Error) -> bool {
@@ -47,12 +60,6 @@ fn options(at: &Address, error: &Error) -> Option<String> {
             "sentinels are asked without one: the address and RLOCK_PASSWORD are the master's"
         }
         _ if error.is_about_a_password() => "RLOCK_PASSWORD, --password-file",
-        ErrorKind::WrongKind => match error.kind_of_lock()? {
-            Kind::Plain => "without --read, --write and --slots",
-            Kind::ReadWrite => "--read or --write",
-            Kind::Permits => "--slots",
-            _ => return None,
-        },
         ErrorKind::ModuleTooOld => "--no-wait works with this one too",
         ErrorKind::Lost => "a longer --lease?",
         ErrorKind::Configuration => "see rlock --help",

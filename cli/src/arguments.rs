@@ -6,6 +6,8 @@ use crate::failure::Failure;
 use crate::flock;
 use crate::output;
 use crate::redis_cli;
+use crate::shown;
+use crate::synonyms;
 use crate::values::{count, descriptor, interval, some_time, time};
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -69,6 +71,8 @@ pub enum Command {
     Inspect(Inspect),
     #[command(after_help = BREAK_HELP)]
     Break(Break),
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(Sessions),
     #[command(after_help = TOP_HELP)]
     Top(Top),
     #[command(after_help = STATUS_HELP)]
@@ -273,6 +277,23 @@ pub struct Break {
     pub json: bool,
 }
 
+/// List the sessions by which clients wait, or end one
+///
+/// Each process has one session at a server, which has its waits; those with the most waits come first. If one is ended,
+/// its waits leave their queues, and its process may open another.
+#[derive(Args, Debug)]
+pub struct Sessions {
+    /// End the session with this ID; in a cluster by the address of its node
+    #[arg(long, value_name = "ID", conflicts_with = "limit")]
+    pub end: Option<u64>,
+    /// List at most N sessions
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count)]
+    pub limit: u32,
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with = "end")]
+    pub json: bool,
+}
+
 /// Watch the locks with the most waiters, live
 #[derive(Args, Debug)]
 pub struct Top {
@@ -450,6 +471,17 @@ Examples:
   rlock break --yes orders:42
 ";
 
+const SESSIONS_HELP: &str = "\
+Examples:
+  rlock sessions --limit 10
+  rlock sessions --end 4711
+
+Exit codes:
+    0  listed, or ended
+    1  there is no session with this ID
+  `rlock --help` lists the others
+";
+
 const TOP_HELP: &str = "\
 Examples:
   rlock top
@@ -489,7 +521,7 @@ Examples:
 pub fn read() -> Result<Arguments, Failure> {
     let typed = as_an_option(std::env::args_os().collect());
     let known = Arguments::command();
-    Arguments::try_parse_from(typed.clone()).or_else(|error| match error.kind() {
+    let read = Arguments::try_parse_from(typed.clone()).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             if let Some(mistaken) = redis_cli::not_help(&typed, |word| known.find_subcommand(word).is_some()) {
                 return Err(mistaken);
@@ -504,8 +536,32 @@ pub fn read() -> Result<Arguments, Failure> {
             Err(Failure::usage(format!("what to do? One of {}; see rlock --help", commands.join(", "))))
         }
         ErrorKind::UnknownArgument => Err(unknown(&error, &typed)),
+        ErrorKind::InvalidSubcommand => Err(no_command(&error)),
         _ => Err(mistyped(&error.render().to_string())),
-    })
+    })?;
+    must_name_key_before_cmd(&read.command, &typed)?;
+    Ok(read)
+}
+
+/// `rlock run -- env true` would take `env` for KEY. A KEY that begins with a dash can only stand there.
+fn must_name_key_before_cmd(command: &Command, typed: &[OsString]) -> Result<(), Failure> {
+    let Command::Run(Run { wish, line: None, command: cmd, .. }) = command else { return Ok(()) };
+    let behind = typed.iter().position(|word| word == "--").map_or(0, |dashes| typed.len() - dashes - 1);
+    if behind == cmd.len() + 1 && !wish.key.as_encoded_bytes().starts_with(b"-") {
+        let key = shown::name(wish.key.as_encoded_bytes());
+        return Err(Failure::usage(format!("KEY comes before --: rlock run KEY -- {key} …")));
+    }
+    Ok(())
+}
+
+fn no_command(error: &clap::Error) -> Failure {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return mistyped(&error.render().to_string());
+    };
+    match synonyms::advice(word) {
+        Some(ours) => Failure::usage(format!("there is no {word}: use rlock {ours}")),
+        None => mistyped(&error.render().to_string()),
+    }
 }
 
 /// What other tools have may be meant.

@@ -1,7 +1,7 @@
 //! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
 //! in a second field, in hexadecimal.
 
-use crate::operators::{HoldSide, Holder, Inspection, Queue, Waiter};
+use crate::operators::{HoldSide, Holder, Inspection, Queue, Session, Waiter};
 use rlock_client::Kind;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -49,6 +49,21 @@ fn waiter(waiter: &Waiter) -> Value {
     object.insert("attended".into(), waiter.attended.into());
     object.insert("waited_ms".into(), ms(waiter.waited));
     object.insert("gives_up_in_ms".into(), optional_ms(waiter.gives_up_in));
+    object.into()
+}
+
+pub fn session(session: &Session) -> Value {
+    let mut object = named("session", &session.name);
+    object.insert("id".into(), session.id.into());
+    object.insert("server".into(), json!(session.server));
+    object.extend(named_or_null("user", session.user.as_deref()));
+    object.insert("client_id".into(), json!(session.client_id));
+    object.insert("address".into(), json!(session.address));
+    object.insert("attended".into(), session.attended.into());
+    object.insert("tickets".into(), session.tickets.into());
+    object.insert("events".into(), session.events.into());
+    object.insert("ends_in_ms".into(), optional_ms(session.ends_in));
+    object.insert("bytes".into(), json!(session.bytes));
     object.into()
 }
 

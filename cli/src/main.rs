@@ -29,8 +29,10 @@ mod output;
 mod pattern;
 mod redis_cli;
 mod run;
+mod sessions;
 mod shown;
 mod signals;
+mod synonyms;
 mod table;
 mod top;
 mod values;
@@ -77,6 +79,7 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Ls(args) => ls::ls(args, &server).await,
         Command::Inspect(args) => inspect::inspect(args, &server).await,
         Command::Break(args) => break_lock::break_lock(args, &server).await,
+        Command::Sessions(args) => sessions::sessions(args, &server).await,
         Command::Top(args) => top::top(args, &server).await,
         Command::Status(args) => doctor::status(args, &server).await,
         Command::Doctor(args) => doctor::doctor(args, &server).await,

@@ -113,7 +113,7 @@ async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String
         if let Ok(server) = visitor.open(&at.of_node(master)).await {
             let told = ask(&server, &["CLUSTER", "NODES"]).await.ok().and_then(|reply| text(&reply));
             if let Some(told) = told {
-                return nodes_in(&told);
+                return nodes_in(&told, master);
             }
         }
     }
@@ -121,11 +121,15 @@ async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String
 }
 
 /// Those that have slots or follow one that has: `id ip:port@bus,host flags master ping pong epoch link slot …`.
-fn nodes_in(told: &str) -> Vec<Known> {
+/// Before it has met another one, a node does not know its own address: it is `asked`.
+fn nodes_in(told: &str, asked: &str) -> Vec<Known> {
     let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split(' ').collect()).collect();
     let lines = lines.into_iter().filter(|words| words.len() >= 8 && !words[2].contains("noaddr"));
     let lines: Vec<_> = lines.filter(|words| !words[2].contains("handshake")).collect();
-    let address = |words: &Vec<&str>| words[1].split('@').next().unwrap_or_default().to_owned();
+    let address = |words: &Vec<&str>| match words[1].split('@').next().unwrap_or_default() {
+        address if address.starts_with(':') && words[2].contains("myself") => asked.to_owned(),
+        address => address.to_owned(),
+    };
     let node = |words: &Vec<&str>| {
         let follows = lines.iter().find(|other| other[0] == words[3]);
         let has_part = follows.is_some() || words.len() > 8;
@@ -176,6 +180,8 @@ mod tests {
             is_down,
         };
         let expected = [known("10.0.0.1:6379", None, false), known("10.0.0.2:6379", Some("10.0.0.1:6379"), true)];
-        assert_eq!(nodes_in(told), expected);
+        assert_eq!(nodes_in(told, "10.0.0.1:6379"), expected);
+        let alone = "a :6379@16379 myself,master - 0 0 1 connected 0-16383\n";
+        assert_eq!(nodes_in(alone, "10.0.0.9:6379"), [known("10.0.0.9:6379", None, false)]);
     }
 }

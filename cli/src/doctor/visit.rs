@@ -113,10 +113,12 @@ async fn forbidden(server: &Locks) -> Vec<&'static str> {
     let nobody = nobody();
     let nobody = nobody.as_str();
     // A lease, a session and a count that are refused as such; and a lock that nobody has.
-    let harmless: [(&'static str, &[&str]); 11] = [
+    let harmless: [(&'static str, &[&str]); 13] = [
         ("acquire", &[nobody, nobody, "0"]),
         ("racquire", &[nobody, nobody, "0"]),
         ("wacquire", &[nobody, nobody, "0"]),
+        ("pacquire", &[nobody, nobody, "0", "LIMIT", "1"]),
+        ("macquire", &["1", nobody, nobody, "0"]),
         ("release", &[nobody, nobody]),
         ("renew", &[nobody, nobody, "1"]),
         ("events", &["none"]),

@@ -8,6 +8,7 @@ pub mod fields;
 mod inspection;
 mod queue;
 mod scan;
+mod sessions;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -17,5 +18,6 @@ pub use change::{break_lock, release_of, renew_of};
 pub use inspection::{HoldSide, Holder, Inspection, Waiter, inspect};
 pub use queue::{Queue, queues};
 pub use scan::{Search, held};
+pub use sessions::{Session, end_session, sessions};
 pub use statistics::{Statistics, grace_left, statistics};
 pub use unanswered::Unanswered;

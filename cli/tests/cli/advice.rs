@@ -181,13 +181,13 @@ fn a_lock_of_the_other_kind() {
     client.say("RLOCK.RACQUIRE both somebody 600000");
     for side in ["--read", "--write"] {
         let ended = run(rlock(&server, &["run", side, "plain", "true"]));
-        ended.failed(78, &["plain: refused: WRONGKIND", "held as a plain lock", "without --read, --write and --slots"]);
+        ended.failed(78, &["rlock: plain: it is held as a plain lock: leave out --read, --write and --slots"]);
     }
     let ended = run(rlock(&server, &["run", "both", "true"]));
-    ended.failed(78, &["both: refused: WRONGKIND", "held as a read-write lock", "--read or --write"]);
+    ended.failed(78, &["rlock: both: it is held as a read-write lock: use --read or --write"]);
     client.say("RLOCK.PACQUIRE slots somebody 600000 LIMIT 2");
     let ended = run(rlock(&server, &["run", "slots", "true"]));
-    ended.failed(78, &["slots: refused: WRONGKIND", "one by one", "(--slots)"]);
+    ended.failed(78, &["rlock: slots: it is held as slots: use --slots"]);
 }
 
 #[test]

@@ -218,6 +218,37 @@ fn a_cluster() {
     assert!(of_level(&findings, "wrong").iter().any(|it| ["replication", "server"].contains(it)), "{findings:?}");
 }
 
+/// It has met no other node, which would have told it its own address.
+#[test]
+fn a_cluster_of_one_node() {
+    let server = Server::prepare().in_cluster().options(&["--appendonly", "yes"]).start();
+    let mut client = server.client();
+    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), text("OK"));
+    let mut info = || format!("{:?}", client.say("CLUSTER INFO"));
+    wait_until("it serves all slots", || info().contains("cluster_state:ok"));
+    let url = format!("redis+cluster://127.0.0.1:{}", server.port());
+    let (code, findings) = examined(doctor_at(&url));
+    assert_eq!((code, of_level(&findings, "wrong").len()), (0, 0), "{findings:?}");
+    let status = run(bare(&["-u", &url, "status"]));
+    assert!(status.succeeded().contains(&format!("127.0.0.1:{}  master", server.port())), "{status:?}");
+}
+
+#[test]
+fn the_right_to_each_command_of_the_module_is_looked_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let commands = client.say("COMMAND LIST FILTERBY MODULE rlock");
+    let commands = commands.words();
+    assert!(commands.len() > 10, "{commands:?}");
+    client.say(&format!("ACL SETUSER default {}", commands.iter().map(|it| format!("-{it} ")).collect::<String>()));
+    let (_, findings) = examined(rlock(&server, &["doctor", "--json"]));
+    let rights = findings.iter().filter(|it| it["about"] == "rights");
+    let lines: String = rights.map(|it| format!("{} ", it["mend"].as_str().unwrap())).collect();
+    for command in commands {
+        assert!(lines.contains(&format!("+{command} ")), "{command}: {lines}");
+    }
+}
+
 #[test]
 fn a_replica_is_not_where_locks_are() {
     let (master, replica) = (Server::start(), Server::prepare().without_module().start());

@@ -3,8 +3,21 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 12] =
-    ["run", "lock", "unlock", "renew", "hold", "ls", "inspect", "break", "top", "status", "doctor", "completions"];
+const COMMANDS: [&str; 13] = [
+    "run",
+    "lock",
+    "unlock",
+    "renew",
+    "hold",
+    "ls",
+    "inspect",
+    "break",
+    "sessions",
+    "top",
+    "status",
+    "doctor",
+    "completions",
+];
 
 fn manual() -> &'static str {
     include_str!("../../../docs/command-line.md")
@@ -39,7 +52,7 @@ fn who_asks_for_help_gets_it_by_any_name() {
     for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }
-    run(bare(&["help", "keep"])).failed(64, &["keep"]);
+    run(bare(&["help", "mend"])).failed(64, &["mend"]);
     // A lock may have this name all the same.
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
@@ -75,6 +88,40 @@ fn tips_stand_on_lines_of_their_own() {
     let several = said(&["inspct", "key"]);
     assert!(several.starts_with("rlock: unrecognized subcommand 'inspct'; see rlock --help\n  tip: "), "{several}");
     assert_eq!(said(&["inspect"]).lines().count(), 1, "there is nothing that could be meant");
+}
+
+/// Words of other tools, of which some look more like another command of ours.
+#[test]
+fn the_word_of_another_tool_leads_to_ours() {
+    for (typed, ours) in [
+        ("force-unlock", "break"),
+        ("kill", "break"),
+        ("list", "ls"),
+        ("show", "inspect"),
+        ("acquire", "lock"),
+        ("release", "unlock"),
+    ] {
+        let ended = run(bare(&[typed, "key"]));
+        ended.failed(64, &[&format!("there is no {typed}: use rlock {ours}")]);
+        assert_eq!(ended.errors.lines().count(), 1, "{ended:?}");
+    }
+}
+
+/// CMD would be taken for KEY.
+#[test]
+fn key_comes_before_the_dashes() {
+    for words in ["run -- env true", "run --wait 5s -n -- env", "run -- env -- true"] {
+        let ended = run(bare(&words.split(' ').collect::<Vec<_>>()));
+        assert_eq!(ended.code(), 64, "{words}: {ended:?}");
+    }
+    run(bare(&["run", "--wait", "5s", "--", "env", "true"]))
+        .failed(64, &["KEY comes before --", "rlock run KEY -- env"]);
+    // Only there it can begin with a dash.
+    let nobody = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
+    let served = |words: &[&str]| run(bare(&[&["-u", &nobody, "run", "--wait", "0"], words].concat())).code();
+    assert_eq!(served(&["--", "-key", "true"]), 69);
+    assert_eq!(served(&["key", "env", "--", "true"]), 69);
+    assert_eq!(served(&["key", "--", "env", "--", "true"]), 69);
 }
 
 /// The secrets of the environment are not for help texts, which end up in tickets.

@@ -18,6 +18,7 @@ mod rights;
 mod run;
 mod run_lost;
 mod run_signals;
+mod sessions;
 mod several;
 mod slots;
 mod status;
