@@ -39,6 +39,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.integration.support.locks.LockRegistry;
 import rlock.redisson.InMemoryLocks;
+import rlock.redisson.LossReason;
 import rlock.redisson.RedissonLocks;
 import rlock.redisson.RlockMissingException;
 import rlock.shedlock.RlockLockProvider;
@@ -179,6 +180,19 @@ class SpringSetupTest {
         app.getBean(RlockMetrics.class).close();
         locks.run("measured", () -> { });
         assertEquals(1, measures.get("rlock.held").timer().count());
+    }
+
+    @Test
+    void losses_are_counted_by_their_reason() {
+        ConfigurableApplicationContext app =
+                apps.start(Node.shared(), Map.of(), Measured.class, SpringTestingTest.LocksInMemory.class);
+        MeterRegistry measures = app.getBean(MeterRegistry.class);
+        app.getBean(RedissonLocks.class).getLock("a").lock();
+        app.getBean(InMemoryLocks.class).lose("a");
+        for (LossReason reason : LossReason.values()) {
+            double count = measures.get("rlock.lost").tag("reason", reason.word()).counter().count();
+            assertEquals(reason == LossReason.NOT_HELD ? 1 : 0, count, reason.word());
+        }
     }
 
     @Test

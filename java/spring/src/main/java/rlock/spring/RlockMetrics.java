@@ -9,12 +9,13 @@ import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import rlock.redisson.LockObserver;
+import rlock.redisson.LossReason;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
 /**
  * The timers {@code rlock.wait} (with the tag {@code outcome}: {@code granted} or {@code refused}) and {@code
- * rlock.held}, and the counter {@code rlock.lost}.
+ * rlock.held}, and the counter {@code rlock.lost} (with the tag {@code reason}).
  */
 public final class RlockMetrics implements MeterBinder, AutoCloseable {
     private final List<RedissonLocks> all;
@@ -41,7 +42,9 @@ public final class RlockMetrics implements MeterBinder, AutoCloseable {
             registry.timer("rlock.wait", "outcome", "granted");
             registry.timer("rlock.wait", "outcome", "refused");
             registry.timer("rlock.held");
-            registry.counter("rlock.lost");
+            for (LossReason reason : LossReason.values()) {
+                registry.counter("rlock.lost", "reason", reason.word());
+            }
         }
     }
 
@@ -73,7 +76,7 @@ public final class RlockMetrics implements MeterBinder, AutoCloseable {
 
         @Override
         public void lost(LostLock lost) {
-            registry.counter("rlock.lost", tags(lost.getName())).increment();
+            registry.counter("rlock.lost", tags(lost.getName()).and("reason", lost.getReason().word())).increment();
         }
     }
 }
