@@ -22,6 +22,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import rlock.redisson.InMemoryLocks;
 import rlock.redisson.LockLostException;
+import rlock.redisson.LossReason;
 import rlock.redisson.LostLock;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
@@ -219,6 +220,7 @@ class SpringInMemoryTest {
             return null;
         }));
         assertEquals(name, lost.getLost().getName());
+        assertEquals(LossReason.NOT_HELD, lost.getReason());
         assertEquals(name, told.join().getName());
         end.run();
     }
