@@ -255,7 +255,7 @@ final class WrappedAdapter {
         fail(request, e, null);
     }
 
-    /** @param lost what was told of it before, if it is lost */
+    /** @param lost the loss that was reported before; null if there was none */
     private void fail(Request request, Exception e, LostLock lost) {
         String text = causes(e).map(String::valueOf).collect(Collectors.joining(", because of "));
         Map<String, Object> failure =

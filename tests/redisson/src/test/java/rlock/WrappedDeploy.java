@@ -23,7 +23,7 @@ final class WrappedDeploy {
             try {
                 worker.join(TimeUnit.SECONDS.toMillis(10));
             } catch (InterruptedException e) {
-                // Nobody interrupts a hook.
+                // A hook is not interrupted.
             }
             // Otherwise the exit code is 143, as after any SIGTERM.
             Runtime.getRuntime().halt(0);

@@ -105,7 +105,7 @@ final class Guard {
                     ? ((LockLostException) e.getCause()).getLost()
                     : new LostLock(lock.getName(), worker.getId(), worker, LossReason.NOT_HELD, null);
         } catch (RuntimeException e) {
-            // The lease lasted until the work had ended, so nobody else can have had the lock.
+            // The lease lasted until the work had ended, so no other client can have had the lock.
             log.warn("{}: the release is in doubt and goes on in the background: {}", lock.getName(), e.getMessage());
         }
         return lost;

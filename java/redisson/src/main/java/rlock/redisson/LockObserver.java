@@ -3,7 +3,7 @@ package rlock.redisson;
 import java.time.Duration;
 
 /**
- * Is told what the locks of a client do, on the thread that does it: the caller's, one of Redisson's netty threads, or the
+ * Receives what the locks of a client do, on the thread that does it: the caller's, one of Redisson's netty threads, or the
  * one that renews all leases of the client. So it must not block.
  */
 public interface LockObserver {

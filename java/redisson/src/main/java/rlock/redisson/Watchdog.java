@@ -90,7 +90,7 @@ final class Watchdog {
         }
     }
 
-    /** Null if it can be vouched for. */
+    /** Null if the hold is guaranteed. */
     LostLock lossByNow(Hold.Id id) {
         return remainingMs(id) > 0 ? null : holds.with(id, hold -> lossByTime(id, hold));
     }

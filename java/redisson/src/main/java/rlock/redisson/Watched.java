@@ -14,7 +14,7 @@ interface Watched {
      */
     CompletableFuture<LostLock> loss(long thread);
 
-    /** The loss that nobody may have been told of yet; null if this thread's hold can be vouched for. */
+    /** The loss, reported or not; null if this thread's hold is guaranteed. */
     LostLock lossByNow(long thread);
 
     /** An unlock after which this thread's hold is over, also if no server has answered. */
