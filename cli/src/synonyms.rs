@@ -7,7 +7,6 @@ pub fn advice(word: &str) -> Option<&'static str> {
         "acquire" | "take" => "lock",
         "release" | "free" => "unlock",
         "extend" | "refresh" => "renew",
-        "keep" => "hold",
         "list" | "queues" | "locks" => "ls",
         "show" | "info" | "get" | "describe" | "holders" | "waiters" => "inspect",
         "force-unlock" | "force-release" | "kill" | "del" | "delete" | "rm" | "remove" => "break",

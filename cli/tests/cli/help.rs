@@ -52,7 +52,7 @@ fn who_asks_for_help_gets_it_by_any_name() {
     for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }
-    run(bare(&["help", "mend"])).failed(64, &["mend"]);
+    run(bare(&["help", "keep"])).failed(64, &["keep"]);
     // A lock may have this name all the same.
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
