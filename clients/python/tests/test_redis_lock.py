@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis as redis_py
@@ -38,6 +39,39 @@ def test_a_token_of_one_s_own(client):
         it.release()
 
 
+def test_a_token_that_acquires_again(client):
+    it = lock(client)
+    assert it.acquire(token="token") and it.acquire(token="token")
+    it.release()
+    until("it is free", lambda: not client.exists("foo"))
+
+
+def test_a_name_that_stores_something_else(client):
+    it = lock(client, timeout=10)
+    for call in (lambda: it.extend(10), it.reacquire, it.release):
+        it.acquire()
+        client.set("foo", "data")
+        assert it.locked() and not it.owned()
+        with pytest.raises(LockNotOwnedError):
+            call()
+        client.delete("foo")
+
+
+def test_a_fixed_lease_is_not_renewed_after_a_wait(client):
+    def renewals():
+        return client.info("commandstats").get("cmdstat_rlock.renew", {"calls": 0})["calls"]
+
+    one, other = lock(client, timeout=600), lock(client, timeout=600)
+    assert one.acquire()
+    before = renewals()
+    with ThreadPoolExecutor(1) as waiter:
+        waits = waiter.submit(other.acquire)
+        until("it waits", lambda: client.info("rlock")["rlock_waiters"] == 1)
+        one.release()
+        assert waits.result()
+    assert renewals() == before and client.pttl("foo") > 590_000
+
+
 def test_the_lock_is_exclusive(client):
     one, other = lock(client), lock(client)
     assert one.acquire(blocking=False)
@@ -70,7 +104,7 @@ def test_without_a_timeout_it_is_renewed(client):
 def test_blocking_timeout(client):
     one, other = lock(client), lock(client, blocking_timeout=0.1)
     assert one.acquire(blocking=False)
-    assert not other.acquire() and not other.acquire(blocking_timeout=0.05)
+    assert not other.acquire() and not other.acquire(blocking_timeout=0.2)
     with pytest.raises(LockError, match="Unable to acquire lock within the time specified"):
         with other:
             pass
@@ -145,9 +179,7 @@ def test_extended_beyond_its_first_timeout(client):
 
 
 def _kept(client):
-    from rlock_client import redis_lock
-
-    return redis_lock._kept(client)
+    return lock(client)._kept
 
 
 def test_extending_what_is_not_held(client):
