@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 from importlib.metadata import files, metadata
 from pathlib import Path
 
@@ -39,9 +40,30 @@ def test_what_is_installed():
     names = {str(file) for file in files("rlock-client")}
     assert {"rlock_client/py.typed", "rlock_client/_native.pyi"} <= names
     assert not any("test" in name for name in names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    systems = [it for it in metadata("rlock-client").get_all("Classifier") if it.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"], "no other one is built"
     assert metadata("rlock-client").get_all("Requires-Dist") is None or all(
         "extra ==" in needed for needed in metadata("rlock-client").get_all("Requires-Dist")
     )
+
+
+def test_the_source_package(tmp_path):
+    """It has what cargo needs, and nothing of the rest of the workspace."""
+    maturin = pytest.importorskip("maturin")
+    project = Path(__file__).parents[1] / "Cargo.toml"
+    subprocess.run([sys.executable, "-m", maturin.__name__, "sdist", "-m", project, "-o", tmp_path], check=True)
+    with tarfile.open(next(tmp_path.iterdir())) as package:
+        package.extractall(tmp_path, filter="data")
+    root = next(it for it in tmp_path.iterdir() if it.is_dir())
+    assert (root / "README.md").read_text().startswith("# rlock-client for Python")
+    assert {it.name for it in root.iterdir() if it.is_file()} == {
+        "Cargo.lock", "Cargo.toml", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"
+    }  # fmt: skip
+    assert not [it for it in root.rglob("*") if it.suffix in (".sh", ".java", ".go", ".mjs", ".patch")]
+    # Cargo finds what it reads.
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
+    subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_it_needs_no_other_package():
