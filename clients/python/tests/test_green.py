@@ -96,6 +96,23 @@ def test_the_end_releases_and_does_not_wait(green, redis):
     assert redis.keys() == []
 
 
+def test_sigterm_releases(green, redis):
+    green("""
+        exit_on_sigterm()
+        locks, begun = Locks(URL), []
+        def work():
+            with locks.lock("k", lease=600):
+                begun.append(1)
+                sleep(60)
+        spawn(work)
+        while not begun:
+            sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(60)
+    """)
+    assert redis.keys() == []
+
+
 def test_a_fork_with_waits_under_way(green):
     green("""
         locks = Locks(URL)
