@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Level, debug};
 
-/// The lease that a wait asks for at most.
+/// The lease that a wait asks for at most, unless it is fixed: that one is handed over whole, without a renewal.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
 /// Of what was asked for this part is left where it is renewed beside the work: time for two tries, which take a sixth
@@ -180,8 +180,11 @@ impl Attempt {
 
     /// The lease to ask for.
     pub(super) fn lease(&self, hold: &Hold, waits: bool, now: Instant) -> Duration {
-        let whole = self.terms.lease.length();
-        hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole }, now)
+        let length = match self.terms.lease {
+            Lasting::Kept(whole) if waits => whole.min(LEASE_OF_A_WAIT),
+            lease => lease.length(),
+        };
+        hold.lease_for(length, now)
     }
 
     fn is_doubtful(&self) -> bool {

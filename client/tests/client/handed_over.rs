@@ -102,6 +102,7 @@ async fn a_fixed_lease_is_whole_from_the_beginning() {
     let locks = locks_on(&server).await;
     let guard = waited_for(&mut client, locks.lock("a").fixed_lease(LEASE)).await;
     assert!(guard.remaining() > LEASE / 2, "{:?}", guard.remaining());
+    assert_eq!(calls(&mut client, "rlock.renew"), 0);
     guard.release().await.unwrap();
     until_nothing_is_left(&mut client, "a").await;
 }
