@@ -44,6 +44,12 @@ pub fn was_wanted_here() -> Duration {
     was_wanted("/proc/thread-self/schedstat")
 }
 
+/// Of all threads of a process that are there, since they began.
+pub fn was_wanted_by(process: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.map(|thread| was_wanted(&thread.path().join("schedstat").to_string_lossy())).sum()
+}
+
 /// Of a process's first thread, if the file is a process's; of a server that is the one that does everything. Where the
 /// system does not tell, nothing is allowed for.
 fn was_wanted(file: &str) -> Duration {

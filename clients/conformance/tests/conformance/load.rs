@@ -40,14 +40,9 @@ pub fn watch() {
 
 /// By how much later than its time something may be that began then.
 pub fn lateness_since(begin: Instant) -> Duration {
-    LATENESS + machine_lateness_since(begin)
-}
-
-/// The part of it that this machine adds by being busy.
-pub fn machine_lateness_since(begin: Instant) -> Duration {
     let naps = NAPS.lock().unwrap_or_else(PoisonError::into_inner);
     let worst = naps.iter().filter(|(end, _)| *end >= begin).map(|(_, late)| *late).max();
-    worst.unwrap_or_default() * PROCESSES
+    LATENESS + worst.unwrap_or_default() * PROCESSES
 }
 
 /// # Panics
