@@ -1,7 +1,7 @@
 //! One lock that is held: taking it, knowing whether it is lost, and giving it back when its guard goes.
 
 use crate::alarms::Alarm;
-use crate::engine::{Event, Grant, Lane, Outcome, Wish};
+use crate::engine::{Event, Grant, Lane, Lost, Outcome, Wish};
 use crate::error::{Error, ErrorKind};
 use crate::loss::Loss;
 use crate::shell::Shared;
@@ -100,7 +100,7 @@ impl HeldLock {
 
     /// Resolves when it is lost; never once it was released.
     pub(crate) fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let (lease, thread) = (self.grant.lease.clone(), self.shared.thread.clone());
+        let (mut lost, thread) = (Lost::of(self.grant.lease.clone()), self.shared.thread.clone());
         let mut alarm = None;
         poll_fn(move |context| {
             loop {
@@ -108,7 +108,7 @@ impl HeldLock {
                     return Poll::Ready(());
                 }
                 let now = Instant::now();
-                let until = match lease.poll_lost(now, context) {
+                let until = match lost.poll(now, context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(until) if until <= now => return Poll::Ready(()),
                     Poll::Ready(until) => until,

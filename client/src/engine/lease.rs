@@ -8,7 +8,8 @@
 
 use super::request::Leased;
 use crate::loss::Loss;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,15 @@ struct State {
     is_released: bool,
     /// Why it is lost, or would be if nothing gets better until then.
     trouble: Option<Loss>,
-    /// Who waits to be told that it is lost.
-    wakers: Vec<Waker>,
+    /// By its number, each future that waits for the loss.
+    waiting: BTreeMap<u64, Waker>,
+    last: u64,
 }
 
 impl Lease {
     pub(super) fn new(until: Instant) -> Self {
-        let (is_over, is_released, trouble, wakers) = Default::default();
-        Self(Mutex::new(State { until, is_over, is_released, trouble, wakers }))
+        let (is_over, is_released, trouble, waiting, last) = Default::default();
+        Self(Mutex::new(State { until, is_over, is_released, trouble, waiting, last }))
     }
 
     /// For how long it can still be vouched for.
@@ -40,18 +42,6 @@ impl Lease {
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Loss {
         self.state().trouble.clone().unwrap_or(Loss::Ended)
-    }
-
-    /// Ready once it is lost; never once it was released. Otherwise the time at which to look again.
-    pub(crate) fn poll_lost(&self, now: Instant, context: &mut Context<'_>) -> Poll<Instant> {
-        let mut state = self.state();
-        if state.is_released {
-            return Poll::Pending;
-        }
-        if !state.is_over && state.until > now && !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            state.wakers.push(context.waker().clone());
-        }
-        Poll::Ready(if state.is_over { now } else { state.until })
     }
 
     pub(super) fn set_until(&self, until: Instant) {
@@ -75,9 +65,9 @@ impl Lease {
                 state.trouble = Some(loss);
             }
             state.is_over = true;
-            std::mem::take(&mut state.wakers)
+            std::mem::take(&mut state.waiting)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// Ends it at its release. Returns until when it is guaranteed, or why it was lost before.
@@ -89,15 +79,53 @@ impl Lease {
                 false => Err(state.trouble.clone().unwrap_or(Loss::Ended)),
             };
             (state.is_over, state.is_released) = (true, true);
-            (std::mem::take(&mut state.wakers), until)
+            (std::mem::take(&mut state.waiting), until)
         };
         // For them it has no end any more.
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
         until
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until a lease is lost. Dropped, it leaves nothing behind: a program may begin one in each turn of a loop.
+pub(crate) struct Lost {
+    lease: Arc<Lease>,
+    number: Option<u64>,
+}
+
+impl Lost {
+    pub(crate) fn of(lease: Arc<Lease>) -> Self {
+        Self { lease, number: None }
+    }
+
+    /// Ready once the lease is lost; never once it was released. Otherwise the time at which to check again.
+    pub(crate) fn poll(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<Instant> {
+        let mut state = self.lease.state();
+        if state.is_released {
+            return Poll::Pending;
+        }
+        if state.is_over || state.until <= now {
+            return Poll::Ready(if state.is_over { now } else { state.until });
+        }
+        let (until, number) = (state.until, self.number.unwrap_or(state.last + 1));
+        state.last = state.last.max(number);
+        let before = state.waiting.insert(number, context.waker().clone());
+        self.number = Some(number);
+        drop(state);
+        // Not under the lock: with a task's last waker a guard may go.
+        drop(before);
+        Poll::Ready(until)
+    }
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        let waker = self.number.and_then(|number| self.lease.state().waiting.remove(&number));
+        drop(waker);
     }
 }
 
@@ -111,4 +139,24 @@ pub(super) fn vouched_until(lease: Leased) -> Instant {
     let Leased { after, length } = lease;
     // A lease so long that it cannot be added is one that the server has refused.
     after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `select!` in a loop does.
+    #[test]
+    fn a_future_that_is_dropped_leaves_no_waker_behind() {
+        let now = Instant::now();
+        let lease = Arc::new(Lease::new(now + Duration::from_secs(30)));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut kept = Lost::of(lease.clone());
+        for _ in 0..20_000 {
+            let _ = (kept.poll(now, &mut context), Lost::of(lease.clone()).poll(now, &mut context));
+            assert_eq!(lease.state().waiting.len(), 1);
+        }
+        drop(kept);
+        assert!(lease.state().waiting.is_empty());
+    }
 }

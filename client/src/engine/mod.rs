@@ -27,6 +27,7 @@ mod tests;
 
 pub(crate) use attempt::{Grant, Outcome, Wish};
 pub(crate) use fault::Fault;
+pub(crate) use lease::Lost;
 pub(crate) use resp::Reply;
 pub(crate) use route::{Learnt, NO_OWNER, Route, elsewhere};
 pub(crate) use terms::{Lasting, Replicas, Settings, Side, Terms, Until};

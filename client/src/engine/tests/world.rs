@@ -133,6 +133,7 @@ pub struct Guard {
     until: Option<Instant>,
     /// By which server's word.
     backed: usize,
+    lost: Lost,
     woken: Arc<Woken>,
     is_lost: bool,
 }
@@ -690,11 +691,24 @@ impl World {
                         assert!(!grant.lease.remaining(self.now()).is_zero(), "who is granted a lock has it");
                         let is_of_its_key = grant.token.is_some_and(|it| it % 1_000 == token_of(&key, 0));
                         assert!(is_of_its_key == fenced, "{key} has {:?}", grant.token);
+                        let lost = Lost::of(grant.lease.clone());
                         let (until, backed, woken, is_lost, holder) =
                             (None, self.believed, Arc::default(), false, holder.clone());
                         self.guards.insert(
                             id + number * NEXT_OF_SEVERAL,
-                            Guard { grant, key, holder, named, is_kept, confirmed, until, backed, woken, is_lost },
+                            Guard {
+                                grant,
+                                key,
+                                holder,
+                                named,
+                                is_kept,
+                                confirmed,
+                                until,
+                                backed,
+                                lost,
+                                woken,
+                                is_lost,
+                            },
                         );
                     }
                 }
@@ -763,7 +777,7 @@ impl World {
                 server.locks_of_replica().get(key)
             );
             let waker = Waker::from(guard.woken.clone());
-            match guard.grant.lease.poll_lost(now, &mut Context::from_waker(&waker)) {
+            match guard.lost.poll(now, &mut Context::from_waker(&waker)) {
                 Poll::Ready(at) => assert_eq!(at, now + left, "to look again when it could be lost"),
                 Poll::Pending => panic!("it was not released"),
             }
