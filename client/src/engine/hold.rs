@@ -61,17 +61,23 @@ pub(super) struct Keep {
     pub lease: Duration,
     /// How long the lease is that runs.
     pub running: Duration,
-    /// How long the one is to be that is asked for.
-    pub asked: Duration,
-    /// Not while a renewal is under way.
+    /// Not while a renewal is under way that is not overdue.
     pub due: Option<Instant>,
-    /// The request that is under way.
-    pub errand: u64,
+    /// The requests that are under way, in the order in which they were sent.
+    pub asked: Vec<Renewal>,
     /// The time between tries, since renewals fail.
     pub failing: Option<Pause>,
     /// The connection broke while a renewal was under way, which may have been answered before that.
     pub again: bool,
-    /// The request that is under way is one of a round; and what it has renewed, which is to be confirmed.
+}
+
+/// A request that renews a lease.
+pub(super) struct Renewal {
+    pub errand: u64,
+    pub lease: Duration,
+    /// Another one was sent meanwhile; whichever is answered first counts.
+    pub is_overdue: bool,
+    /// It is one of a round; and what it has renewed, which is to be confirmed.
     pub in_round: bool,
     pub renewed: Option<Leased>,
 }

@@ -229,7 +229,7 @@ impl Engine {
             reply => Ok(reply),
         };
         if is_late {
-            self.answered_late(errand, answer)
+            self.answered_late(errand, sent_at, answer)
         } else {
             self.answered(errand, Some(node), sent_at, answer)
         }
@@ -284,10 +284,11 @@ impl Engine {
     }
 
     /// An answer whose asker was told that it is overdue, or the word that it will not come.
-    fn answered_late(&mut self, errand: Errand, answer: Result<Reply, Fault>) {
+    fn answered_late(&mut self, errand: Errand, sent_at: Instant, answer: Result<Reply, Fault>) {
         match errand.asker {
             Asker::Attempt(attempt) => self.attempt_answered_late(attempt, answer),
             Asker::Giving(giving) => self.giving_answered_late(giving, answer),
+            Asker::Renewal(hold) => self.renewal_answered(hold, errand.id, sent_at, answer),
             _ => {}
         }
     }
@@ -334,7 +335,7 @@ impl Engine {
         }
         for Pending { errand, sent_at, is_late, .. } in line.pending {
             match is_late {
-                true => self.answered_late(errand, Err(why.when(true))),
+                true => self.answered_late(errand, sent_at, Err(why.when(true))),
                 false => self.answered(errand, Some(line.node), sent_at, Err(why.when(true))),
             }
         }
@@ -424,10 +425,10 @@ impl Engine {
         is_unsent
     }
 
-    /// The renewal that is answered next on this line, unless its answer is overdue.
+    /// The renewal that is answered next on this line.
     #[cfg(test)]
     pub(super) fn renewal_pending_on(&self, line: LineId) -> Option<(u64, super::HoldId)> {
-        let first = self.lines.get(&line)?.pending.front().filter(|first| !first.is_late)?;
+        let first = self.lines.get(&line)?.pending.front()?;
         if let Asker::Renewal(hold) = first.errand.asker { Some((first.errand.id, hold)) } else { None }
     }
 }

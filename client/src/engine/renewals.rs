@@ -1,15 +1,16 @@
 //! Keeps leases alive: each is renewed when a third of it is over.
 //!
 //! What is due is sent in one piece to each server, so that one that is slow or dead delays no other's. A renewal that
-//! fails is tried again for as long as the lease can still be vouched for. Nothing here decides about loss: a guard whose
+//! fails is tried again for as long as the lease can still be vouched for. One that is answered late counts all the same, from
+//! when it was sent. Nothing here decides about loss: a guard whose
 //! deadline passes is lost whether or not anything is renewed.
 //!
 //! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
 //! renewed at once, whenever it would have been due: the answer says whether it is held.
 
 use super::confirmed::Who;
-use super::fault::Fault;
-use super::hold::Keep;
+use super::fault::{Fault, What};
+use super::hold::{Keep, Renewal};
 use super::pause::Pause;
 use super::request::{self, Leased};
 use super::terms::Replicas;
@@ -61,17 +62,7 @@ impl Engine {
         let Leased { after, length } = running;
         let regular = after + length / INTERVALS_PER_LEASE;
         let first = if length < lease { regular.min(self.now + WHOLE_AFTER) } else { regular };
-        hold.keep = Some(Keep {
-            lease,
-            running: length,
-            asked: lease,
-            due: None,
-            errand: 0,
-            failing: None,
-            again: false,
-            in_round: false,
-            renewed: None,
-        });
+        hold.keep = Some(Keep { lease, running: length, due: None, asked: Vec::new(), failing: None, again: false });
         self.is_due(id, first);
     }
 
@@ -84,7 +75,8 @@ impl Engine {
 
     fn is_due(&mut self, id: HoldId, at: Instant) {
         let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
-        keep.due = Some(at);
+        let before = keep.due.replace(at);
+        before.map(|before| self.due.remove(&(before, id)));
         self.due.insert((at, id));
     }
 
@@ -113,8 +105,8 @@ impl Engine {
         let Some(keep) = &mut hold.keep else { return };
         let part = keep.running / ATTEMPTS_PER_LEASE;
         let limit = part.min(limit_of_an_answer);
-        (keep.due, keep.errand, keep.asked) = (None, errand, lease);
-        (keep.in_round, keep.renewed) = (replicas.is_some(), None);
+        keep.due = None;
+        keep.asked.push(Renewal { errand, lease, is_overdue: false, in_round: replicas.is_some(), renewed: None });
         let renewal = (hold.key.clone(), request::renew(hold.names(), lease));
         if let Some(Replicas { wanted, timeout }) = replicas {
             // To be answered has its time, and to be confirmed has as much: together a third of the lease.
@@ -130,14 +122,26 @@ impl Engine {
     /// Whether the answer to this renewal is still wanted.
     pub(super) fn is_renewing(&self, id: HoldId, errand: u64) -> bool {
         let keep = self.holds.get(&id).and_then(|hold| hold.keep.as_ref());
-        keep.is_some_and(|keep| keep.due.is_none() && keep.errand == errand)
+        keep.is_some_and(|keep| keep.asked.iter().any(|it| it.errand == errand))
     }
 
-    /// No answer has come in time. The next try goes over a new connection.
+    fn renewal(&mut self, id: HoldId, errand: u64) -> Option<&mut Renewal> {
+        self.holds.get_mut(&id)?.keep.as_mut()?.asked.iter_mut().find(|it| it.errand == errand)
+    }
+
+    fn forget_renewal(&mut self, id: HoldId, errand: u64) {
+        if let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) {
+            keep.asked.retain(|it| it.errand != errand);
+        }
+    }
+
+    /// No answer has come in time. The next try goes over a new connection, and this answer may come still.
     pub(super) fn renewal_is_late(&mut self, id: HoldId, errand: u64) {
-        if self.is_renewing(id, errand) {
-            self.give_up(errand);
-            self.report(id, Renewed::Failed(Fault::timed_out()), self.now);
+        if self.renewal(id, errand).is_some_and(|it| !std::mem::replace(&mut it.is_overdue, true)) {
+            if self.give_up(errand) {
+                self.forget_renewal(id, errand);
+            }
+            self.report(id, Renewed::Failed(Fault::timed_out()));
         }
     }
 
@@ -148,31 +152,41 @@ impl Engine {
         sent_at: Instant,
         answer: Result<super::resp::Reply, Fault>,
     ) {
-        if !self.is_renewing(id, errand) {
-            return;
+        if answer.as_ref().is_err_and(|fault| fault.what == What::Silent && !fault.is_prompt()) {
+            return self.renewal_is_late(id, errand);
         }
-        let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
-        let lease = Leased { after: sent_at, length: keep.asked };
+        let Some(asked) = self.renewal(id, errand) else { return };
+        let (lease, is_overdue) = (Leased { after: sent_at, length: asked.lease }, asked.is_overdue);
         let renewed = match answer.and_then(|answer| request::yes_or_no(&answer)) {
-            Ok(true) if keep.in_round => return keep.renewed = Some(lease),
+            Ok(true) if asked.in_round => return asked.renewed = Some(lease),
             Ok(true) => Renewed::Yes(lease),
             Ok(false) => Renewed::Gone,
             Err(fault) if fault.is_overwritten() => Renewed::Overwritten(fault),
             Err(fault) => Renewed::Failed(fault),
         };
-        self.report(id, renewed, sent_at);
+        self.renewal_is_over(id, errand, renewed, is_overdue);
     }
 
     pub(super) fn renewal_confirmed(&mut self, id: HoldId, errand: u64, confirmed: Result<(), Fault>) {
-        if let Some(keep) = self.is_renewing(id, errand).then(|| self.holds.get(&id)?.keep.as_ref()).flatten() {
-            let renewed = confirmed.and(keep.renewed.ok_or_else(Fault::timed_out));
-            let began = keep.renewed.map_or(self.now, |lease| lease.after);
-            self.report(id, renewed.map_or_else(Renewed::Failed, Renewed::Yes), began);
+        let Some(asked) = self.renewal(id, errand) else { return };
+        let (renewed, is_overdue) = (confirmed.and(asked.renewed.ok_or_else(Fault::timed_out)), asked.is_overdue);
+        self.renewal_is_over(id, errand, renewed.map_or_else(Renewed::Failed, Renewed::Yes), is_overdue);
+    }
+
+    fn renewal_is_over(&mut self, id: HoldId, errand: u64, renewed: Renewed, was_overdue: bool) {
+        if let (Renewed::Yes(_), Some(keep)) = (&renewed, self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut())) {
+            // Those before it cannot renew more, and nobody waits for those behind it.
+            keep.asked.retain(|it| it.errand > errand);
+            keep.asked.iter_mut().for_each(|it| it.is_overdue = true);
+        }
+        self.forget_renewal(id, errand);
+        if !was_overdue || !matches!(renewed, Renewed::Failed(_)) {
+            self.report(id, renewed);
         }
     }
 
-    /// What it means for the guards, and when to renew again after a renewal that began at that time.
-    fn report(&mut self, id: HoldId, renewed: Renewed, began: Instant) {
+    /// What it means for the guards, and when to renew again.
+    fn report(&mut self, id: HoldId, renewed: Renewed) {
         let now = self.now;
         let Some(hold) = self.holds.get_mut(&id) else { return };
         let names = Names(hold.key.clone(), hold.holder.clone());
@@ -181,7 +195,7 @@ impl Engine {
                 log(Level::TRACE, || move || trace!(lock = %names.lock(), holder = %names.holder(), "renewed"));
                 hold.keep.as_mut().map(|keep| {
                     (keep.failing, keep.running) = (None, lease.length);
-                    let regular = began + keep.running.min(keep.lease) / INTERVALS_PER_LEASE;
+                    let regular = lease.after + keep.running.min(keep.lease) / INTERVALS_PER_LEASE;
                     if std::mem::take(&mut keep.again) { now } else { regular }
                 })
             }

@@ -74,6 +74,25 @@ async fn a_short_stall_costs_nothing() {
     guard.release().await.unwrap();
 }
 
+/// Each answer takes longer than one renewal may: a sixth of the lease.
+#[tokio::test]
+async fn slow_answers_lose_no_lock() {
+    let server = Server::start();
+    let (mut client, network) = (server.client(), Proxy::to(&server));
+    let lease = Duration::from_secs(3);
+    let locks = Locks::options().lease(lease).connect_to(network.url()).await.unwrap();
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    network.delay_answers(lease / 5);
+    let end = client.expiry("orders:42") + 7_000;
+    let renewed = until("it was renewed for longer than two leases", || client.expiry("orders:42") > end);
+    tokio::select! {
+        biased;
+        () = guard.lost() => panic!("{:?}, and the server has it still", guard.loss()),
+        () = renewed => {}
+    }
+    guard.release().await.unwrap();
+}
+
 /// Whoever asks a server that stands still is told so, and what the server does with the request later is taken back.
 #[tokio::test]
 async fn a_request_to_a_frozen_server_leaves_nothing_behind() {

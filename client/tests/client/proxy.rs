@@ -6,11 +6,13 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 pub struct Proxy {
     directory: TempDir,
@@ -30,6 +32,8 @@ struct Trouble {
     swallowed: Swallowed,
     /// New connections are refused, for good.
     refuses: bool,
+    /// So long each answer takes.
+    delay: Duration,
     /// The server has a module that knows no sessions.
     is_older: bool,
 }
@@ -107,6 +111,11 @@ impl Proxy {
         let [requests, answers] = [Way::Requests, Way::Answers].map(|way| ways.contains(&way));
         let swallowed = Swallowed { number: *self.accepted.borrow(), only_of_waits: true, requests, answers };
         self.trouble.send_modify(|trouble| trouble.swallowed = swallowed);
+    }
+
+    /// From now on each answer comes so much later.
+    pub fn delay_answers(&self, delay: Duration) {
+        self.trouble.send_modify(|trouble| trouble.delay = delay);
     }
 
     /// From now on the server is one whose module knows no sessions.
@@ -223,6 +232,8 @@ async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, 
         if link.is_waited_on.load(Relaxed) {
             let _ = link.trouble.wait_for(|trouble| trouble.answers_held < link.number).await;
         }
+        let delay = link.trouble.borrow().delay;
+        sleep(delay).await;
         if link.trouble.borrow().cut_at_answer >= link.number {
             return Err(Cut);
         }

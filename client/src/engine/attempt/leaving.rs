@@ -56,12 +56,15 @@ impl Engine {
         }
     }
 
+    /// By the lane of its request, which it must not overtake.
     pub(super) fn cancels(&mut self, id: u64) {
-        let Some(ticket) = self.attempts.get(&id).and_then(|attempt| attempt.ticket.clone()) else { return };
-        let bytes = ticket.cancel();
         let (errand, limit) = (self.next_id(), self.settings.answer);
-        self.attempts.entry(id).and_modify(|attempt| attempt.errand = errand);
-        self.ask_node_as(errand, ticket.node, Asker::Attempt(id), bytes, Lane::Own, limit);
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Some(ticket) = attempt.ticket.clone() else { return };
+        attempt.errand = errand;
+        let lane = attempt.lane;
+        let lane = if self.is_open_for(ticket.node, lane) { lane } else { Lane::Own };
+        self.ask_node_as(errand, ticket.node, Asker::Attempt(id), ticket.cancel(), lane, limit);
     }
 
     /// The server has nothing queued of it any more.

@@ -151,35 +151,77 @@ fn what_a_late_answer_has_granted_is_given_back_with_the_rest() {
     world.comes_to_rest();
 }
 
-#[test]
-fn what_is_granted_to_a_ticket_that_nobody_has_any_more_is_given_back_at_once() {
-    let mut world = story("a grant that nobody expects");
+/// Holds the lock; a second attempt waits, so that there is a session; the request of a third is on its way. Returns its
+/// line.
+fn third_on_its_way(world: &mut World) -> u64 {
     let by_lane = Wanted { callers_lane: true, lease: SECOND * 20, ..Wanted::of(0) };
     world.take(Move::Acquire(by_lane.clone()));
     world.is_quiet();
-    // Another one waits, so that there is a session.
     world.take(Move::Acquire(Wanted { within: Some(SECOND * 30), ..Wanted::of(0) }));
     world.is_quiet();
     world.take(Move::Acquire(by_lane));
-    let asked = |it: &Move| matches!(it, Move::Arrives(_));
-    let lane = world.possible().into_iter().find(asked).expect("what the third one asks");
-    // It is given up before its request has come, and taken back on another line.
+    let line = world.possible().into_iter().find_map(|it| if let Move::Arrives(line) = it { Some(line) } else { None });
+    line.expect("what the third one asks")
+}
+
+#[test]
+fn what_is_granted_to_a_ticket_that_nobody_has_any_more_is_given_back_at_once() {
+    let mut world = story("a grant that nobody expects");
+    let line = third_on_its_way(&mut world);
+    // Its connection breaks and it is given up, before its request arrives.
+    world.take(Move::Breaks { line, arrives: true });
     world.take(Move::Abandon(3));
     world.take(Move::Abandon(2));
-    while let Some(next) = world.possible().into_iter().find(|it| *it != lane) {
-        world.take(next);
-    }
     for _ in 0..5 {
-        world.take(Move::Passes);
-        while let Some(next) = world.possible().into_iter().find(|it| *it != lane) {
+        while let Some(next) = world.possible().into_iter().next() {
             world.take(next);
         }
+        world.take(Move::Passes);
     }
-    world.take(lane);
+    world.take(Move::Late { connection: line, arrives: true });
     world.is_quiet();
     world.take(Move::Release { guard: 1, is_told: true });
     world.is_quiet();
     assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
+    world.comes_to_rest();
+}
+
+#[test]
+fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
+    let mut world = story("a request on its way");
+    let line = third_on_its_way(&mut world);
+    world.take(Move::Abandon(3));
+    world.take(Move::Abandon(2));
+    world.take(Move::Settle);
+    for _ in 0..5 {
+        let others = |it: &Move| *it != Move::Arrives(line) && *it != Move::Answers(line);
+        while let Some(next) = world.possible().into_iter().find(others) {
+            world.take(next);
+        }
+    }
+    assert!(!world.is_settled(), "the request of the third has not arrived");
+    world.is_quiet();
+    assert!(world.is_settled() && world.servers[0].queue.is_empty());
+    world.comes_to_rest();
+}
+
+/// The lease is 3 s, and each answer takes 600 ms, which is longer than one renewal may take.
+#[test]
+fn a_renewal_that_is_answered_late_counts() {
+    let mut world = story("late answers");
+    let (step, late) = (SECOND / 10, SECOND * 6 / 10);
+    world.take(Move::Acquire(Wanted { lease: SECOND * 3, ..Wanted::of(0) }));
+    world.is_quiet();
+    for _ in 0..20 {
+        everything_arrives(&mut world);
+        let sent: Vec<_> = world.possible().into_iter().filter(|it| matches!(it, Move::Answers(_))).collect();
+        for _ in 0..late.as_millis() / step.as_millis() {
+            world.take(Move::Waits(step));
+            everything_arrives(&mut world);
+        }
+        sent.into_iter().for_each(|answer| world.take(answer));
+        assert!(!world.guards[&1].is_lost, "lost, though the server has renewed it in time");
+    }
     world.comes_to_rest();
 }
 
