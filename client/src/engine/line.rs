@@ -37,7 +37,7 @@ pub(super) struct Line {
     queued: VecDeque<Errand>,
     pending: VecDeque<Pending>,
     renewals: usize,
-    incoming: Vec<u8>,
+    incoming: resp::Reader,
     /// When it is looked at next for answers that are overdue.
     looked_at: Option<Instant>,
     /// Since when nothing new is sent on it.
@@ -63,7 +63,7 @@ impl Line {
     /// Whether nothing is under way on it.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.queued.is_empty() && self.pending.is_empty() && self.incoming.is_empty()
+        self.queued.is_empty() && self.pending.is_empty() && self.incoming.unread().is_empty()
     }
 
     #[cfg(test)]
@@ -187,15 +187,11 @@ impl Engine {
     /// What has come.
     pub(super) fn received(&mut self, id: LineId, bytes: &[u8]) {
         let Some(line) = self.lines.get_mut(&id) else { return };
-        line.incoming.extend_from_slice(bytes);
-        let incoming = std::mem::take(&mut line.incoming);
-        let mut rest = &incoming[..];
+        let mut incoming = std::mem::take(&mut line.incoming);
+        incoming.add(bytes);
         loop {
-            match resp::read(rest) {
-                Ok(Some((reply, behind))) => {
-                    rest = behind;
-                    self.reply(id, reply);
-                }
+            match incoming.next() {
+                Ok(Some(reply)) => self.reply(id, reply),
                 Ok(None) => break,
                 Err(resp::Garbled) => {
                     self.actions.push(Action::Close(id));
@@ -205,7 +201,7 @@ impl Engine {
         }
         // It may have ended meanwhile.
         if let Some(line) = self.lines.get_mut(&id) {
-            line.incoming = rest.to_vec();
+            line.incoming = incoming;
         }
     }
 

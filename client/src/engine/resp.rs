@@ -15,11 +15,13 @@ pub enum Reply {
     Error(String),
 }
 
-/// Deeper lists are not a server's.
+/// No server nests lists deeper, has longer lines, or replies with more: a hostile one must not take all memory.
 const DEPTH_MAX: usize = 16;
+const LINE_MAX: usize = 64 * 1_024;
+pub(crate) const REPLY_MAX: usize = 64 * 1_024 * 1_024;
 
 /// What each answer begins with one of.
-pub(crate) const MARKS: &[u8] = b"+,(-:#_$=*~>%";
+const MARKS: &[u8] = b"+,(-:#_$=*~>%";
 
 /// What no server says.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,43 +44,123 @@ fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The first answer among these bytes, and what is behind it. `None`: it has not come whole yet.
-pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Reply, &[u8])>, Garbled> {
-    read_within(bytes, DEPTH_MAX)
+/// Reads replies from what comes in pieces of any size; no piece makes it start again.
+pub(crate) struct Reader {
+    bytes: Vec<u8>,
+    /// How many of them are read, and how many behind these have no end of a line.
+    read: usize,
+    scanned: usize,
+    /// The length of the text that begins here.
+    text: Option<usize>,
+    /// The lists that this is part of: what is missing of each, and what has come.
+    lists: Vec<(usize, Vec<Reply>)>,
+    /// What the reply takes in memory, and may take.
+    size: usize,
+    pub limit: usize,
 }
 
-fn read_within(bytes: &[u8], depth: usize) -> Result<Option<(Reply, &[u8])>, Garbled> {
-    let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
-    let (mark, line) = line.split_first().ok_or(Garbled)?;
-    let reply = match mark {
-        b'+' | b',' | b'(' => Reply::Text(line.to_vec()),
-        b'-' => Reply::Error(String::from_utf8_lossy(line).into_owned()),
-        b':' => Reply::Int(number(line)?),
-        b'#' => Reply::Int(i64::from(line == b"t")),
-        b'_' => Reply::Nil,
-        b'$' | b'=' | b'*' | b'~' | b'>' | b'%' if line == b"-1" => Reply::Nil,
-        b'$' | b'=' => {
-            let length = usize::try_from(number(line)?).map_err(|_| Garbled)?;
-            let Some((text, end)) = rest.split_at_checked(length) else { return Ok(None) };
-            let Some(end) = end.get(..2).map(|_| &end[2..]) else { return Ok(None) };
-            return Ok(Some((Reply::Text(text.to_vec()), end)));
+impl Default for Reader {
+    fn default() -> Self {
+        Self::up_to(REPLY_MAX)
+    }
+}
+
+impl Reader {
+    pub(crate) fn up_to(limit: usize) -> Self {
+        let (bytes, read, scanned, text, lists, size) = Default::default();
+        Self { bytes, read, scanned, text, lists, size, limit }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..std::mem::take(&mut self.read));
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(LINE_MAX);
         }
-        b'*' | b'~' | b'>' | b'%' => {
-            let depth = depth.checked_sub(1).ok_or(Garbled)?;
-            let count = usize::try_from(number(line)?).map_err(|_| Garbled)?;
-            let count = if *mark == b'%' { count.saturating_mul(2) } else { count };
-            let (mut list, mut rest) = (Vec::with_capacity(count.min(1_024)), rest);
-            for _ in 0..count {
-                let Some((reply, behind)) = read_within(rest, depth)? else { return Ok(None) };
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.read..]
+    }
+
+    /// The next reply. `None`: it is not complete.
+    pub(crate) fn next(&mut self) -> Result<Option<Reply>, Garbled> {
+        while let Some(mut reply) = self.part()? {
+            loop {
+                let Some((missing, list)) = self.lists.last_mut() else {
+                    self.size = 0;
+                    return Ok(Some(reply));
+                };
                 list.push(reply);
-                rest = behind;
+                *missing -= 1;
+                if *missing > 0 {
+                    break;
+                }
+                reply = Reply::List(self.lists.pop().unwrap_or_default().1);
             }
-            return Ok(Some((Reply::List(list), rest)));
         }
-        _ => return Err(Garbled),
-    };
-    Ok(Some((reply, rest)))
+        Ok(None)
+    }
+
+    /// What is not a list, or an empty one.
+    fn part(&mut self) -> Result<Option<Reply>, Garbled> {
+        loop {
+            if let Some(length) = self.text {
+                let Some(text) = self.unread().get(..length + 2) else { return Ok(None) };
+                let text = text[..length].to_vec();
+                (self.text, self.read) = (None, self.read + length + 2);
+                return Ok(Some(Reply::Text(text)));
+            }
+            let unread = &self.bytes[self.read..];
+            if unread.first().is_some_and(|mark| !MARKS.contains(mark)) {
+                return Err(Garbled);
+            }
+            let Some(end) = unread[self.scanned..].windows(2).position(|pair| pair == b"\r\n") else {
+                self.scanned = unread.len().saturating_sub(1);
+                return if self.scanned > LINE_MAX { Err(Garbled) } else { Ok(None) };
+            };
+            let end = self.scanned + end;
+            let (mark, line) = unread[..end].split_first().ok_or(Garbled)?;
+            let length = |line: &[u8]| usize::try_from(number(line)?).map_err(|_| Garbled);
+            let reply = match mark {
+                b'+' | b',' | b'(' => Some(Reply::Text(line.to_vec())),
+                b'-' => Some(Reply::Error(String::from_utf8_lossy(line).into_owned())),
+                b':' => Some(Reply::Int(number(line)?)),
+                b'#' => Some(Reply::Int(i64::from(line == b"t"))),
+                b'_' => Some(Reply::Nil),
+                b'$' | b'=' | b'*' | b'~' | b'>' | b'%' if line == b"-1" => Some(Reply::Nil),
+                b'$' | b'=' => {
+                    let length = length(line)?;
+                    self.takes(length)?;
+                    self.text = Some(length);
+                    None
+                }
+                b'*' | b'~' | b'>' | b'%' => {
+                    let count = length(line)?.saturating_mul(if *mark == b'%' { 2 } else { 1 });
+                    self.takes(count.saturating_mul(size_of::<Reply>()))?;
+                    if self.lists.len() == DEPTH_MAX {
+                        return Err(Garbled);
+                    }
+                    let list = (count, Vec::with_capacity(count.min(1_024)));
+                    if count > 0 {
+                        self.lists.push(list)
+                    }
+                    (count == 0).then(|| Reply::List(Vec::new()))
+                }
+                _ => return Err(Garbled),
+            };
+            self.takes(end)?;
+            (self.read, self.scanned) = (self.read + end + 2, 0);
+            if reply.is_some() {
+                return Ok(reply);
+            }
+        }
+    }
+
+    fn takes(&mut self, size: usize) -> Result<(), Garbled> {
+        self.size = self.size.saturating_add(size);
+        if self.size > self.limit { Err(Garbled) } else { Ok(()) }
+    }
 }
 
 fn number(line: &[u8]) -> Result<i64, Garbled> {
@@ -131,11 +213,20 @@ mod tests {
             (">1\r\n+a\r\n", Reply::List(vec![text("a")])),
         ] {
             for cut in 0..bytes.len() {
-                assert_eq!(read(&bytes.as_bytes()[..cut]), Ok(None), "{bytes:?} up to {cut}");
+                let mut reader = Reader::default();
+                reader.add(&bytes.as_bytes()[..cut]);
+                assert_eq!(reader.next(), Ok(None), "{bytes:?} up to {cut}");
+                reader.add(format!("{}+rest", &bytes[cut..]).as_bytes());
+                assert_eq!(reader.next(), Ok(Some(reply.clone())), "{bytes:?} cut at {cut}");
+                assert_eq!((reader.next(), reader.unread()), (Ok(None), &b"+rest"[..]));
             }
-            let more = format!("{bytes}rest");
-            assert_eq!(read(more.as_bytes()), Ok(Some((reply, &b"rest"[..]))), "{bytes:?}");
         }
+    }
+
+    fn read(bytes: &[u8]) -> Result<Option<Reply>, Garbled> {
+        let mut reader = Reader::default();
+        reader.add(bytes);
+        reader.next()
     }
 
     #[test]
@@ -143,6 +234,35 @@ mod tests {
         for bytes in ["HTTP/1.1 400\r\n", "\r\n", ":x\r\n", "$-2\r\n", "*x\r\n"] {
             assert_eq!(read(bytes.as_bytes()), Err(Garbled), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn what_is_larger_than_any_reply_is_refused_before_it_has_come() {
         assert_eq!(read("*1\r\n".repeat(1_000).as_bytes()), Err(Garbled), "without an end");
+        assert_eq!(read(b"$999999999\r\nx"), Err(Garbled));
+        assert_eq!(read(b"*999999999\r\n:1\r\n"), Err(Garbled));
+        assert_eq!(read(&[b'+'; 70_000]), Err(Garbled));
+        let text = [&b"$60000000\r\n"[..], &vec![b'x'; 60_000_000], b"\r\n"].concat();
+        assert!(read(&text).is_ok_and(|reply| reply.is_some()));
+        assert_eq!(read(&[b"*2\r\n", &text[..], &text[..]].concat()), Err(Garbled), "together");
+    }
+
+    /// What is sent in a thousand pieces costs some times as much as in one, and not a thousand times.
+    #[test]
+    fn small_pieces_are_no_more_work() {
+        let item = "*4\r\n:1\r\n$7\r\ngranted\r\n$-1\r\n:30000\r\n";
+        let reply = format!("*20000\r\n{}", item.repeat(20_000)).into_bytes();
+        let time = |piece: usize| {
+            let (mut reader, began) = (Reader::default(), std::time::Instant::now());
+            let replies = reply.chunks(piece).filter_map(|piece| {
+                reader.add(piece);
+                reader.next().unwrap()
+            });
+            assert_eq!(replies.count(), 1);
+            began.elapsed()
+        };
+        let fastest = |piece| (0..3).map(|_| time(piece)).min().unwrap();
+        let (whole, pieces) = (fastest(reply.len()), fastest(1_460));
+        assert!(pieces < whole * 30, "{pieces:?} in pieces, {whole:?} as a whole");
     }
 }

@@ -74,7 +74,7 @@ impl Dialer {
     async fn greet(&self, address: &Address) -> Result<Conversation, Fault> {
         let socket = self.connect(address).await?;
         let socket = Arc::new(socket).watched().map_err(Fault::unreachable)?;
-        let mut conversation = Conversation { socket, heard: Vec::new(), has_news: false };
+        let mut conversation = Conversation { socket, heard: resp::Reader::up_to(LOGIN_MAX), has_news: false };
         let login = self.login(&address.access);
         login.iter().for_each(|command| conversation.say(command));
         conversation.socket.socket.write();
@@ -85,6 +85,7 @@ impl Dialer {
                 _ => {}
             }
         }
+        conversation.heard.limit = resp::REPLY_MAX;
         Ok(conversation)
     }
 
@@ -129,6 +130,9 @@ impl Dialer {
         }
     }
 }
+
+/// More is no answer to what logs in.
+const LOGIN_MAX: usize = 64 * 1_024;
 
 const SPEAKS_TLS: &str = "speaks TLS: give its address as rediss://";
 
@@ -205,7 +209,7 @@ fn what_else(heard: &[u8]) -> &'static str {
 /// A connection on which one thing is asked after the other, in the thread where it was made.
 pub(crate) struct Conversation {
     socket: Watched,
-    heard: Vec<u8>,
+    heard: resp::Reader,
     /// Something came between answers that nobody has asked for.
     pub(super) has_news: bool,
 }
@@ -229,18 +233,19 @@ impl Conversation {
     /// The next thing that the server says.
     pub(crate) async fn hear(&mut self) -> Result<Reply, Fault> {
         loop {
-            match resp::read(&self.heard) {
-                Ok(Some((reply, rest))) => {
-                    self.heard = rest.to_vec();
-                    return Ok(reply);
-                }
-                Ok(None) if self.heard.first().is_none_or(|mark| resp::MARKS.contains(mark)) => {}
-                Ok(None) | Err(resp::Garbled) => return Err(Fault::of_set_up(what_else(&self.heard))),
+            match self.heard.next() {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(resp::Garbled) => return Err(Fault::of_set_up(what_else(self.heard.unread()))),
             }
-            let (before, heard) = (self.heard.len(), &mut self.heard);
-            let ended = self.socket.goes_on(|bytes| heard.extend_from_slice(bytes)).await;
+            let (mut has_come, heard) = (false, &mut self.heard);
+            let ended = self.socket.goes_on(|bytes| {
+                has_come = true;
+                heard.add(bytes);
+            });
+            let ended = ended.await;
             // A server may say why it closes the connection.
-            if self.heard.len() == before {
+            if !has_come {
                 ended.map_err(Fault::silent)?;
             }
         }

@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
 use tokio::sync::Notify;
 
-/// So much is read at once.
+/// So much is read at once, and so many times before others have their turn: a server may send without an end.
 const READ: usize = 64 * 1_024;
+const READS_MAX: usize = 16;
 
 pub(crate) enum Stream {
     Tcp(net::TcpStream),
@@ -106,26 +107,27 @@ impl Socket {
         true
     }
 
-    /// Hands on what has come, until nothing more comes for now. `is_ended`: the end may be behind it; if it is not, less
-    /// than might have been read is all that there was, and nobody has to look again.
+    /// Hands on what has come, and returns whether nothing more comes for now. `is_ended`: the end may be behind it; if it is
+    /// not, less than might have been read is all that there was.
     ///
     /// # Errors
     /// It has broken.
-    pub(crate) fn read(&self, is_ended: bool, mut hand_on: impl FnMut(&[u8])) -> io::Result<()> {
+    pub(crate) fn read(&self, is_ended: bool, mut hand_on: impl FnMut(&[u8])) -> io::Result<bool> {
         let mut buffer = lock(&self.reading);
-        loop {
+        for _ in 0..READS_MAX {
             let count = match self.read_some(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(error),
             };
             hand_on(buffer.get(..count).unwrap_or_default());
             if count < READ && !is_ended {
-                return Ok(());
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     #[cfg(feature = "tls")]
@@ -226,15 +228,17 @@ impl Watched {
                         return pending().await;
                     }
                     // What is read by somebody else meanwhile is not there, and that is no error.
-                    let read = self.until_blocked(Interest::READABLE, || socket.read(is_ended, &mut hand_on));
-                    return read;
+                    if !self.until_blocked(Interest::READABLE, || socket.read(is_ended, &mut hand_on))? {
+                        tokio::task::yield_now().await;
+                    }
+                    return Ok(());
                 }
                 () = socket.has_more.notified() => {
                     // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
                     tokio::task::yield_now().await;
                     while !socket.has_written() {
                         self.ready(Interest::WRITABLE).await?;
-                        self.until_blocked(Interest::WRITABLE, || Ok(_ = socket.has_written()))?;
+                        self.until_blocked(Interest::WRITABLE, || Ok(!socket.has_written()))?;
                     }
                 }
             }
@@ -248,14 +252,14 @@ impl Watched {
         }
     }
 
-    /// Does what ends when the system would block: from then on it is not ready until there is more.
-    fn until_blocked(&self, interest: Interest, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let work = || work().and_then(|()| Err(io::ErrorKind::WouldBlock.into()));
-        let worked: io::Result<()> = match &self.readiness {
+    /// Does work that returns whether the system would block: from then on it is not ready until there is more.
+    fn until_blocked(&self, interest: Interest, work: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+        let work = || if work()? { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(false) };
+        let worked = match &self.readiness {
             Readiness::Tcp(stream) => stream.try_io(interest, work),
             Readiness::Unix(stream) => stream.try_io(interest, work),
         };
-        worked.or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
+        worked.or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(true) } else { Err(error) })
     }
 }
 

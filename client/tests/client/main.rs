@@ -17,6 +17,7 @@ mod examples;
 mod forks;
 mod half_open;
 mod handed_over;
+mod hostile;
 mod lanes;
 mod limits;
 mod locks;

@@ -552,13 +552,13 @@ impl Ticket {
 }
 
 /// The commands in what was sent, which are sent whole.
-pub fn commands(mut bytes: &[u8]) -> Vec<Vec<String>> {
-    let mut commands = Vec::new();
-    while !bytes.is_empty() {
-        let (command, rest) = resp::read(bytes).expect("a command").expect("a whole one");
+pub fn commands(bytes: &[u8]) -> Vec<Vec<String>> {
+    let (mut reader, mut commands) = (resp::Reader::default(), Vec::new());
+    reader.add(bytes);
+    while !reader.unread().is_empty() {
+        let command = reader.next().expect("a command").expect("a whole one");
         let Reply::List(words) = command else { panic!("a command is a list") };
         commands.push(words.iter().map(|word| word.text().expect("a word").to_owned()).collect());
-        bytes = rest;
     }
     commands
 }

@@ -1,0 +1,123 @@
+//! Servers that send without an end, before they have let the client in and afterwards: neither memory nor time is theirs.
+
+use crate::support::url;
+use rlock_client::{Locks, Options};
+use rlock_testing::{PATIENCE, Server};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// What is read of it, and what lies in sockets and buffers.
+const SENT_MAX: usize = 32 * 1_024 * 1_024;
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+/// The answers to what names the connection.
+const WELCOME: &[u8] = b"+OK\r\n+OK\r\n+OK\r\n";
+
+#[derive(Clone, Copy)]
+struct Words {
+    first: &'static [u8],
+    /// Again and again.
+    then: &'static [u8],
+    pause: Duration,
+}
+
+const fn flood(first: &'static [u8], then: &'static [u8]) -> Words {
+    Words { first, then, pause: Duration::ZERO }
+}
+
+const ENDLESS: [Words; 5] = [
+    flood(b"$9999999999\r\n", b"x"),
+    flood(b"*9999999999\r\n", b":1\r\n"),
+    flood(b"+", b"x"),
+    flood(b"", b"*1\r\n"),
+    Words { first: b"+", then: b"x", pause: Duration::from_millis(10) },
+];
+
+struct Hostile {
+    address: String,
+    sent: Arc<AtomicUsize>,
+}
+
+impl Hostile {
+    fn start(is_welcoming: bool, words: Words) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("redis://{}", listener.local_addr().unwrap());
+        let sent = Arc::<AtomicUsize>::default();
+        let count = sent.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let count = count.clone();
+                thread::spawn(move || _ = talk(client, is_welcoming, words, &count));
+            }
+        });
+        Self { address, sent }
+    }
+
+    fn sent(&self) -> usize {
+        self.sent.load(Relaxed)
+    }
+}
+
+/// Until the client hangs up.
+fn talk(mut client: TcpStream, is_welcoming: bool, words: Words, sent: &AtomicUsize) -> std::io::Result<()> {
+    let mut request = [0; 4_096];
+    let _ = client.read(&mut request)?;
+    if is_welcoming {
+        client.write_all(WELCOME)?;
+        let _ = client.read(&mut request)?;
+    }
+    client.write_all(words.first)?;
+    let piece = if words.pause.is_zero() { words.then.repeat(16_384) } else { words.then.to_vec() };
+    loop {
+        client.write_all(&piece)?;
+        sent.fetch_add(piece.len(), Relaxed);
+        thread::sleep(words.pause);
+    }
+}
+
+fn options() -> Options {
+    Locks::options().connect_timeout(LIMIT).answer_timeout(LIMIT).patience(LIMIT)
+}
+
+#[tokio::test]
+async fn a_server_that_never_ends_its_first_answer_is_given_up() {
+    for words in ENDLESS {
+        let server = Hostile::start(false, words);
+        let connected = timeout(PATIENCE, options().connect_to(server.address.as_str())).await;
+        connected.expect("it is given up in time").expect_err("it has let nobody in");
+        assert!(server.sent() < SENT_MAX, "{} bytes were read", server.sent());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_ends_an_answer_is_given_up() {
+    for words in ENDLESS {
+        let server = Hostile::start(true, words);
+        let locks = options().connect_to(server.address.as_str()).await.unwrap();
+        let tried = timeout(PATIENCE, locks.lock("a").try_acquire()).await;
+        let error = tried.expect("it is given up in time").map(drop).unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        assert!(server.sent() < SENT_MAX, "{} bytes were read", server.sent());
+    }
+}
+
+/// The client's own thread has others to see to.
+#[tokio::test]
+async fn a_server_that_talks_without_being_asked_holds_nobody_up() {
+    let server = Hostile::start(true, flood(b"", b"+x\r\n"));
+    let flooded = options().connect_to(server.address.as_str()).await.unwrap();
+    let _ = flooded.lock("a").try_acquire().await;
+    let well = Server::start();
+    let cycle = async {
+        let locks = options().connect_timeout(PATIENCE).connect_to(url(&well)).await?;
+        locks.lock("a").acquire().await?.release().await
+    };
+    timeout(PATIENCE, cycle).await.expect("it has its turn").unwrap();
+    drop(flooded);
+}
