@@ -68,7 +68,7 @@ struct Details {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The lock was not free in time.
+    /// The lock was not granted in time: another client had it, or the server was in a [grace](crate#fairness).
     Timeout,
     /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
     /// or [nobody knows](Error::is_in_doubt) whether it was still held.
@@ -207,7 +207,7 @@ impl Error {
         }
     }
 
-    /// The lock was not free in time.
+    /// The lock was not granted in time: another client had it, or the server was in a [grace](crate#fairness).
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::Timeout

@@ -1,9 +1,32 @@
-//! Whether a lock is fenced, as a type: the guard of a fenced one has a token, and no other has.
+//! Whether a lock is fenced, as a type: the guard of a fenced lock has the tokens of its grant, and no other guard has any.
+
+use crate::held_lock::HeldLock;
 
 /// A lock that is [fenced](crate::Lock::fenced).
-#[derive(Clone, Copy, Debug)]
-pub enum Fenced {}
+#[derive(Clone, Debug)]
+pub struct Fenced {
+    pub(crate) first: u64,
+    pub(crate) more: Vec<u64>,
+}
 
 /// A lock that is not.
 #[derive(Clone, Copy, Debug)]
-pub enum Unfenced {}
+pub struct Unfenced(());
+
+/// `None`: the server's reply lacks a token.
+pub(crate) type Fencing<F> = fn(&[HeldLock]) -> Option<F>;
+
+impl Fenced {
+    pub(crate) fn of(locks: &[HeldLock]) -> Option<Self> {
+        let mut tokens = locks.iter().map(HeldLock::token);
+        Some(Self { first: tokens.next()??, more: tokens.collect::<Option<_>>()? })
+    }
+}
+
+impl Unfenced {
+    pub(crate) const NONE: Self = Self(());
+
+    pub(crate) fn of(_: &[HeldLock]) -> Option<Self> {
+        Some(Self::NONE)
+    }
+}

@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
-use std::marker::PhantomData;
+use std::iter;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use tracing::{Level, warn};
 pub struct Guard<F = Unfenced> {
     /// In the order in which they were wanted. At least one.
     locks: Vec<HeldLock>,
-    fencing: PhantomData<F>,
+    fencing: F,
 }
 
 impl Guard<Fenced> {
@@ -41,24 +41,23 @@ impl Guard<Fenced> {
     /// [several](crate::Locks::all) locks, the first one's.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.tokens().next().unwrap_or_default()
+        self.fencing.first
     }
 
     /// The fencing tokens of several locks, in the order in which the locks were given to [`all`](crate::Locks::all).
     pub fn tokens(&self) -> impl Iterator<Item = u64> + '_ {
-        // Each has one: without it, the server's answer was none.
-        self.locks.iter().map(|lock| lock.token().unwrap_or_default())
+        iter::once(self.fencing.first).chain(self.fencing.more.iter().copied())
     }
 
     /// The same as a guard like any other. Ask for the token before.
     pub fn unfenced(self) -> Guard {
-        Guard { locks: self.locks, fencing: PhantomData }
+        Guard { locks: self.locks, fencing: Unfenced::NONE }
     }
 }
 
 impl<F> Guard<F> {
-    pub(crate) fn of(locks: Vec<HeldLock>) -> Self {
-        Self { locks, fencing: PhantomData }
+    pub(crate) fn of(locks: Vec<HeldLock>, fencing: F) -> Self {
+        Self { locks, fencing }
     }
 
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work

@@ -13,8 +13,8 @@
 //! async fn ship(_order: &str) {}
 //! ```
 //!
-//! The client is thin. **The server decides** who gets a lock, in which order, and when a lease is over. The client
-//! does two things for you: it **renews the lease** while you have the guard, and it **tells your program when the lock
+//! The client has no rules about locks. **The server decides** who gets a lock, in which order, and when a lease is over.
+//! The client does two things for you: it **renews the lease** while you have the guard, and it **tells your program when the lock
 //! is lost**. If it cannot renew the lease, it does so before the server can give the lock to another client.
 //!
 //! The client is not a lock within one process (use [`tokio::sync::Mutex`]), not a copy of the locks' state, and not a
@@ -155,7 +155,7 @@
 //!
 //! | kind | means | what to do |
 //! |---|---|---|
-//! | [`Timeout`](ErrorKind::Timeout) | the lock was not free in time | another client holds it; try later |
+//! | [`Timeout`](ErrorKind::Timeout) | the lock was not granted in time | another client holds it, or a [grace](#fairness) lasts longer; try later |
 //! | [`Lost`](ErrorKind::Lost) | the lease has ended, or may have; or the lock was taken away, or [may have been](Error::is_in_doubt) | treat the work as not protected |
 //! | [`Unavailable`](ErrorKind::Unavailable) | no server answers, or it cannot do it now (no memory …), for as long as [`Options::patience`] says | try later; there is nothing to clean up |
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | too few replicas have confirmed the lock; it was released | try later, or ask for fewer |
@@ -167,7 +167,7 @@
 //! A lock that is taken is not an error for `try_acquire`: it returns `None`.
 //!
 //! **When the time is over**, the kind says what the client knows. `Timeout`: the server's last word was that another
-//! client has the lock, or is before you. `Unavailable`: no server has said so, or not since a connection broke. The
+//! client has the lock or is before you, or that it grants nothing yet in a [grace](#fairness). `Unavailable`: no server has said so, or not since a connection broke. The
 //! time of `acquire_timeout` is for everything: connecting, waiting, the answers. On a quiet machine the call is at
 //! most 5 ms late. With a limit of zero it tries once, as `try_acquire` does, which takes [`Options::answer_timeout`]
 //! at most.
@@ -191,6 +191,10 @@
 //! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and a wait is granted a
 //! lease of 3 s at most (a fixed one: whole), which the client makes as long as it is to be within a moment, while you work. So
 //! [`Guard::remaining`] may be short at first.
+//!
+//! **In a grace no lock is granted**, not even a free one: with the setting `rlock.grace`, for that long after the server was
+//! started or became the master. Waiters keep their order and are granted at its end; `try_acquire` returns `None` until
+//! then. The command `rlock inspect` shows how long it still lasts.
 //!
 //! Programs that run Redisson's scripts are not fair: they do not know the queue and may overtake it.
 //!

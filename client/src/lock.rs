@@ -1,9 +1,9 @@
 //! A lock by its name, a permit, or several locks, and how they are to be acquired.
 
 use crate::arguments;
-use crate::engine::{Lasting, Replicas, Side, Terms, Until, Wish};
+use crate::engine::{Fault, Lasting, Replicas, Side, Terms, Until, Wish};
 use crate::error::{Error, ErrorKind};
-use crate::fencing::{Fenced, Unfenced};
+use crate::fencing::{Fenced, Fencing, Unfenced};
 use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::acquire;
@@ -32,7 +32,8 @@ pub struct Lock<F = Unfenced, K = Single> {
     names: Vec<Arc<[u8]>>,
     terms: Terms,
     owner: Option<Arc<[u8]>>,
-    types: PhantomData<(F, K)>,
+    fencing: Fencing<F>,
+    kind: PhantomData<K>,
 }
 
 /// A read-write lock by its name. It is held by one of its sides.
@@ -79,14 +80,15 @@ impl<K> Lock<Unfenced, K> {
     fn new(shared: Arc<Shared>, names: Vec<Arc<[u8]>>, side: Side, permits: Option<u32>) -> Self {
         let lease = Lasting::Kept(shared.settings.lease);
         let terms = Terms { side, permits, max: None, lease, fenced: false, replicas: None };
-        Self { shared, names, terms, owner: None, types: PhantomData }
+        Self { shared, names, terms, owner: None, fencing: Unfenced::of, kind: PhantomData }
     }
 
     /// Asks for a fencing token with each grant, which [`Guard::token`] tells; of several locks for one of each. It costs no
     /// further request. It protects only what is written to a place that refuses lower tokens than the last it saw.
     pub fn fenced(self) -> Lock<Fenced, K> {
         let Self { shared, names, terms, owner, .. } = self;
-        Lock { shared, names, terms: Terms { fenced: true, ..terms }, owner, types: PhantomData }
+        let terms = Terms { fenced: true, ..terms };
+        Lock { shared, names, terms, owner, fencing: Fenced::of, kind: PhantomData }
     }
 }
 
@@ -142,8 +144,8 @@ impl<F, K> Lock<F, K> {
         self
     }
 
-    /// Acquires the lock if that can be done at once. `None`: somebody else has it, or is before us in the queue. The
-    /// answer, with a new connection if it takes one, comes within
+    /// Acquires the lock if that can be done at once. `None`: another client has it or is before this one in the queue, or
+    /// the server grants nothing in a [grace](crate#fairness) after a start or a failover. The answer, with a new connection if it takes one, comes within
     /// [`Options::answer_timeout`](crate::Options::answer_timeout).
     ///
     /// # Fairness
@@ -191,7 +193,8 @@ impl<F, K> Lock<F, K> {
     /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time;
+    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time, or a
+    /// [grace](crate#fairness) lasts longer;
     /// [`ErrorKind::Unavailable`] if no server had said so by then.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard<F>, Error> {
         self.acquire_until(Until::within(limit)).await
@@ -213,7 +216,11 @@ impl<F, K> Lock<F, K> {
         let (key, more, named) = (key.clone(), more.to_vec(), self.owner.is_some());
         let wish = Wish { key, more, holder, named, terms: self.terms, until };
         match heard(acquire(&self.shared, wish)).instrument(span).await {
-            Ok(held) => Ok(held.map(Guard::of)),
+            Ok(None) => Ok(None),
+            Ok(Some(held)) => match (self.fencing)(&held) {
+                Some(fencing) => Ok(Some(Guard::of(held, fencing))),
+                None => Err(Fault::not_an_answer().into_error(shown.as_bytes())),
+            },
             Err(error) if self.names.len() > 1 => Err(error.about_all(shown)),
             Err(error) => Err(error),
         }

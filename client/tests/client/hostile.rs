@@ -1,7 +1,7 @@
 //! Servers that send without an end, before they have let the client in and afterwards: neither memory nor time is theirs.
 
 use crate::support::url;
-use rlock_client::{Locks, Options};
+use rlock_client::{ErrorKind, Locks, Options};
 use rlock_testing::{PATIENCE, Server};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -120,4 +120,14 @@ async fn a_server_that_talks_without_being_asked_holds_nobody_up() {
     };
     timeout(PATIENCE, cycle).await.expect("it has its turn").unwrap();
     drop(flooded);
+}
+
+/// A fenced guard has the tokens of all its locks, or it is none.
+#[tokio::test]
+async fn a_grant_without_its_tokens_is_none() {
+    let words = Words { first: b"*2\r\n$-1\r\n*1\r\n:5\r\n", then: b"", pause: LIMIT };
+    let server = Hostile::start(true, words);
+    let locks = options().connect_to(server.address.as_str()).await.unwrap();
+    let error = locks.all(["a", "b"]).fenced().try_acquire().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
 }
