@@ -2,7 +2,9 @@
 //!
 //! They are the programs that cargo builds beside the tests: with `cargo test`, or with `cargo build --examples`.
 
-use crate::support::url;
+use crate::support::{exists, url};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rlock_testing::{Client, Server, text, wait_until};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,6 +73,16 @@ fn a_cache_is_refreshed_by_one_of_its_readers() {
     assert_eq!(client.keys(), ["prices:apples", "prices:fresh", "prices:pears", "source:asked"]);
 }
 
+#[test]
+fn a_worker_that_is_told_to_end_releases_its_lock() {
+    let server = Server::start();
+    let mut worker = Example::start("deploy", &[&url(&server), "mails:lock"], &server);
+    assert_eq!(worker.line(), "held\n");
+    worker.is_told_to_end();
+    worker.end().success();
+    assert!(!exists(&mut server.client(), "mails:lock"), "it is free when the process has ended");
+}
+
 /// Each of them is compiled as a doctest as well.
 #[test]
 fn the_first_example_is_the_same_everywhere() {
@@ -108,6 +120,23 @@ impl Example {
         command.args(arguments).env("RLOCK_URL", url(server)).stdin(Stdio::null());
         let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("an example that starts");
         Self { process }
+    }
+
+    /// The next one of its output.
+    fn line(&mut self) -> String {
+        let output = self.process.stdout.as_mut().unwrap();
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            output.read_exact(&mut byte).unwrap();
+            line.extend(byte);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
+    fn is_told_to_end(&self) {
+        let process = Pid::from_raw(self.process.id().try_into().unwrap());
+        kill(process, Signal::SIGTERM).unwrap();
     }
 
     fn end(mut self) -> Ended {
