@@ -17,8 +17,19 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 const open = new Set();
 process.on('exit', () => open.forEach(calls => calls.leave()));
 
-// In ms, as Date.now(), but finer.
+// In ms, as Date.now(), but finer and never set back.
 const now = () => performance.timeOrigin + performance.now();
+
+// Calls `work` at that time, and returns what prevents it. Node's own timers fire at once beyond 2^31 - 1 ms.
+function later(at, work) {
+  let timer;
+  const wait = () => {
+    const left = at - now();
+    timer = setTimeout(() => (left > LONGEST_TIMER ? wait() : work()), Math.min(left, LONGEST_TIMER)).unref();
+  };
+  wait();
+  return () => clearTimeout(timer);
+}
 
 // Tells a channel how long that took, and how it ended.
 async function published(name, { kind, names }, work, started = now()) {
@@ -140,12 +151,12 @@ class Calls {
     for (const call of this.#waits.keys()) this.#tell(call, 'closed');
     for (const held of this.#held.values()) held.end(new Closed(`${held.names}: the client is closed`));
     // Releases that are under way are waited for, too.
-    const late = setTimeout(() => {
+    const late = later(now() + limit, () => {
       for (const call of this.#others.keys()) this.#tell(call, 'unavailable', 'closed before a server has answered');
-    }, limit);
+    });
     const idle = new Promise(resolve => { this.#idle = resolve; });
     await Promise.all([this.#ask(this.#others, call => this.#native.close(call, limit)), idle]);
-    clearTimeout(late);
+    late();
     this.#end();
   }
 
@@ -160,4 +171,4 @@ class Calls {
   }
 }
 
-module.exports = { Calls, now };
+module.exports = { Calls, later, now };

@@ -3,6 +3,7 @@
 'use strict';
 
 const { EventEmitter } = require('node:events');
+const { later, now } = require('./calls.js');
 const { Locks, LockError, Busy, Configuration } = require('./index.js');
 
 const SETTINGS = {
@@ -18,13 +19,20 @@ class ExecutionError extends Error {
   attempts = [];
 }
 
+// Sends a command about one key by the program's own client, of ioredis or of node-redis.
+const send = (client, key, ...words) => {
+  const command = [words[0], key, ...words.slice(1)].map(String);
+  if (client.call) return client.call(...command);
+  return client.slots ? client.sendCommand(key, false, command) : client.sendCommand(command);
+};
+
 class Lock {
-  #timer;
+  #stop;
 
   constructor(redlock, resources, held, duration) {
     Object.assign(this, { redlock, resources, held, value: held.holder, attempts: [], expiration: Date.now() + duration });
     // The lease is renewed until then, as for any lock of the client.
-    this.#timer = setTimeout(() => this.release().catch(() => {}), duration).unref();
+    this.#stop = later(now() + duration, () => this.release().catch(() => {}));
   }
 
   release() { return this.redlock.release(this); }
@@ -32,7 +40,7 @@ class Lock {
 
   invalidate() {
     this.expiration = 0;
-    clearTimeout(this.#timer);
+    this.#stop();
   }
 }
 
@@ -83,6 +91,10 @@ class Redlock extends EventEmitter {
 
   async extend(lock, duration) {
     if (lock.expiration < Date.now() || lock.held.lost) throw new ExecutionError('Cannot extend an already-expired lock.');
+    // Should this process die, the server keeps the lock for as long as was asked for.
+    const [client] = this.clients;
+    const renewed = await Promise.all(lock.resources.map(it => send(client, it, 'RLOCK.RENEW', lock.value, duration)));
+    if (renewed.some(reply => Number(reply) !== 1)) throw new ExecutionError('Cannot extend an already-expired lock.');
     lock.invalidate();
     return new Lock(this, lock.resources, lock.held, duration);
   }

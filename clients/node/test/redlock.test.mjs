@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import OriginalRedlock, * as original from 'redlock';
 import Redlock, * as ours from 'rlock-client/redlock';
@@ -75,6 +76,15 @@ for (const [name, Type, { ExecutionError, ResourceLockedError }] of [
     await assert.rejects(lock.extend(300), ExecutionError);
   });
 
+  test('extend lengthens the lease at the server', async () => {
+    const resource = fresh();
+    let lock = await redlock.acquire([resource], 5_000);
+    lock = await lock.extend(600_000);
+    assert.ok(await redis.pTTL(resource) > 590_000);
+    await redis.del(resource);
+    await assert.rejects(lock.extend(5_000), ExecutionError);
+  });
+
   test('a duration that is none', async () => {
     await assert.rejects(redlock.acquire([fresh()], 1.5), /integer/);
   });
@@ -92,4 +102,14 @@ test('who waits is in the server’s queue', async () => {
 test('several servers are refused', () => {
   assert.throws(() => new Redlock([client, new Redis(SERVER, { lazyConnect: true })]), { code: 'RLOCK_CONFIGURATION' });
   assert.throws(() => new Redlock([]), { code: 'RLOCK_CONFIGURATION' });
+});
+
+// Node's timers fire at once beyond 2^31 - 1 ms, and then the lock was released.
+test('a duration of a month', async () => {
+  const resource = fresh(), redlock = new Redlock([client]);
+  let lock = await redlock.acquire([resource], 2 ** 31);
+  lock = await lock.extend(2 ** 31 + 1);
+  await setTimeout(5); // a timer that fires at once has sent its release by then
+  await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ours.ExecutionError);
+  await lock.release();
 });
