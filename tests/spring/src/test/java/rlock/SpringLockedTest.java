@@ -13,6 +13,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.sql.DataSource;
+import kotlin.coroutines.Continuation;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -243,6 +244,13 @@ class SpringLockedTest {
         }
     }
 
+    static class Suspending {
+        @Locked("a")
+        public Object later(Continuation<? super String> continuation) {
+            return "";
+        }
+    }
+
     static class Hidden {
         @Locked("a")
         public Object later() {
@@ -405,7 +413,8 @@ class SpringLockedTest {
     }
 
     @ParameterizedTest
-    @ValueSource(classes = {Private.class, Futures.class, Calls.class, Results.class, Emitters.class, Bodies.class, Fluxes.class})
+    @ValueSource(classes = {Private.class, Futures.class, Calls.class, Results.class, Emitters.class, Bodies.class, Fluxes.class,
+        Suspending.class})
     void what_no_proxy_can_lock_is_refused_at_once(Class<?> bean) {
         var refused = assertThrows(BeanCreationException.class, () -> apps.start(Node.shared(), Map.of(), bean));
         assertTrue(refused.getRootCause().getMessage().startsWith("@Locked "), refused.getRootCause().getMessage());

@@ -1,5 +1,6 @@
 package rlock.spring;
 
+import java.lang.reflect.Method;
 import java.lang.reflect.ParameterizedType;
 import java.util.Arrays;
 import java.util.Set;
@@ -24,6 +25,13 @@ final class Later {
     static boolean isIn(ResolvableType returned) {
         return is(returned.resolve(Object.class)) || returned.getType() instanceof ParameterizedType
                 && Arrays.stream(returned.getGenerics()).anyMatch(Later::isIn);
+    }
+
+    /** Kotlin compiles a suspend function to a method whose last parameter is a continuation. */
+    static boolean isSuspending(Method method) {
+        Class<?>[] parameters = method.getParameterTypes();
+        return parameters.length > 0
+                && parameters[parameters.length - 1].getName().equals("kotlin.coroutines.Continuation");
     }
 
     static boolean is(Class<?> type) {

@@ -52,7 +52,7 @@ final class LockedMethod {
             throw new IllegalStateException("@Locked does nothing on " + method
                     + ": a proxy cannot see calls of private, static and final methods");
         }
-        if (Later.isIn(ResolvableType.forMethodReturnType(method))) {
+        if (Later.isIn(ResolvableType.forMethodReturnType(method)) || Later.isSuspending(method)) {
             throw new IllegalStateException("@Locked cannot hold a lock for " + method
                     + ": it returns before its work is done. Put it on a method that does the work");
         }
