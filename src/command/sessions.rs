@@ -19,7 +19,7 @@ impl Command for Sessions {
     const SPEC: Spec = Spec {
         name: c"rlock.sessions",
         summary: c"Lists the sessions of all users, those with the most tickets and events first; or ends one.",
-        complexity: c"O(N) with N the number of sessions, and O(M log M) with M the number of those shown (COUNT: 1 to 10000, 100 by default)",
+        complexity: c"O(N) with N the number of sessions, and O(M log M) with M the number of those shown (COUNT: 1 to 10000, 100 by default; at most 1000)",
         // Not in scripts, where nobody can know whose rights count.
         flags: c"admin deny-script allow-stale",
         audience: Audience::Operators,
