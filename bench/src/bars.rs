@@ -3,7 +3,7 @@
 use crate::figures::{Figure, Figures};
 use crate::many_tasks::{self, TEN_THOUSAND, THOUSAND, Way};
 use crate::plan::Plan;
-use crate::{asked, flatness, hand_offs, reach, storms, waiting_memory};
+use crate::{asked, flatness, hand_offs, reach, storms, turns, waiting_memory};
 
 pub struct Bar {
     pub what: String,
@@ -209,6 +209,10 @@ fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     let silence = silences.collect::<Option<Vec<_>>>().and_then(|silences| silences.into_iter().reduce(f64::max));
     let longest = at_most("thousands at one stroke: the longest PING", " ms", silence, 250.0, 30.0);
     bars.push(Bar { why: reach::AT_ONE_STROKE, ..longest });
+    let turns = turns::CASES.iter().filter(|case| !case.id.starts_with("pause"));
+    let turns = turns.map(|case| figures.median(&format!("turn.{}", case.id))).collect::<Option<Vec<_>>>();
+    let turn = turns.and_then(|turns| turns.into_iter().reduce(f64::max));
+    bars.push(at_most("the longest turn by one command", " ms", turn, 5.0, 5.0));
     bars
 }
 

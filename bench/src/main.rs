@@ -46,6 +46,7 @@ mod storms;
 mod table;
 mod throughput;
 mod tickets;
+mod turns;
 mod waiters;
 mod waiting_memory;
 
@@ -62,7 +63,7 @@ struct Part {
     measure: fn(&Plan, &mut Figures),
 }
 
-const PARTS: [Part; 23] = [
+const PARTS: [Part; 24] = [
     Part { name: "instructions", needs_valgrind: true, measure: instructions::alone },
     Part { name: "instructions with an AOF file", needs_valgrind: true, measure: instructions::with_aof },
     Part { name: "instructions with a replica", needs_valgrind: true, measure: instructions::with_replica },
@@ -80,6 +81,7 @@ const PARTS: [Part; 23] = [
     Part { name: "INFO and QUEUES", needs_valgrind: false, measure: asked::measure },
     Part { name: "idle with waiters", needs_valgrind: false, measure: idle::measure },
     Part { name: "thousands at one stroke", needs_valgrind: false, measure: storms::measure },
+    Part { name: "the longest turn", needs_valgrind: false, measure: turns::measure },
     Part { name: "pipelined", needs_valgrind: false, measure: throughput::measure },
     Part { name: "hand-offs", needs_valgrind: false, measure: hand_offs::measure },
     Part { name: "hand-offs of permits", needs_valgrind: false, measure: hand_offs::of_permits },

@@ -3,7 +3,7 @@
 use super::{fine, grouped};
 use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
-use crate::{asked, idle, memory, several_locks, storms, waiting_memory};
+use crate::{asked, idle, memory, several_locks, storms, turns, waiting_memory};
 use std::fmt::Write;
 
 pub fn sections(figures: &Figures, plan: &Plan) -> String {
@@ -14,6 +14,7 @@ pub fn sections(figures: &Figures, plan: &Plan) -> String {
         memory_of_a_waiter(figures),
         memory_of_all(figures, plan),
         at_one_stroke(figures),
+        longest_turns(figures),
         for_several_locks(figures),
     ];
     parts.concat()
@@ -144,6 +145,19 @@ fn at_one_stroke(figures: &Figures) -> String {
         let [lates, silences] = ["late", "silence"].map(|what| spread(figures.get(&id(what))));
         let _ =
             writeln!(text, "| {} | {crowd} | {late} | {lates} | {by_the_clock} | {silence} | {silences} |", storm.what);
+    }
+    text
+}
+
+fn longest_turns(figures: &Figures) -> String {
+    let mut text =
+        "\n### The longest turn\n\nFor how long one user's command keeps all other clients waiting: the most \
+                    processor time that the server's main thread took between two replies to another client's PING, in \
+                    ms, with the server's own work for the command.\n\n| | ms | spread |\n|---|--:|---|\n"
+            .to_owned();
+    for case in &turns::CASES {
+        let id = format!("turn.{}", case.id);
+        let _ = writeln!(text, "| {} | {} | {} |", case.name, median(figures, &id), spread(figures.get(&id)));
     }
     text
 }
