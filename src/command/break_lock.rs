@@ -13,7 +13,7 @@ impl Command for Break {
     const SPEC: Spec = Spec {
         name: c"rlock.break",
         summary: c"Frees a lock by force; the next waiter gets it.",
-        complexity: c"O(N) with N the number of holders and of their read holds; looks at most at 100000 of each",
+        complexity: c"O(N) with N the number of holders, of which it looks at most at 1000; read holds that take longer than a few ms are deleted later",
         flags: c"write admin",
         audience: Audience::Operators,
         key: KeyUse::Deletes,
@@ -23,7 +23,7 @@ impl Command for Break {
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let key = parse(arguments)?;
         let began = context.now();
-        let broken = waiting::run(context, |engine, server| engine.break_lock(server, key))?;
+        let broken = waiting::break_lock(context, key)?;
         latency::since(context, c"rlock-break", began);
         Ok(Reply::Number(broken.into()))
     }

@@ -5,6 +5,7 @@
 
 use super::arguments::{WRONG_ARITY, session, ticket};
 use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, waiting};
+use rlock_core::waiting::TicketNames;
 
 /// RLOCK.CANCEL
 pub struct Cancel;
@@ -23,9 +24,10 @@ impl Command for Cancel {
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
         let [_, name, tickets @ ..] = arguments else { return Err(WRONG_ARITY) };
         let name = session(Some(*name))?;
+        let mut names = TicketNames::default();
         for name in tickets {
-            ticket(Some(*name))?;
+            names.push(ticket(Some(*name))?.bytes());
         }
-        waiting::cancel(context, name, tickets)
+        waiting::cancel(context, name, names)
     }
 }

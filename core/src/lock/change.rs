@@ -229,8 +229,6 @@ pub enum Unlock {
 pub struct Plan<'a, T> {
     pub holder: T,
     pub changes: &'a Changes,
-    /// For a break: the change to the read holds of each holder.
-    pub broken: &'a [(Vec<u8>, Change)],
     /// For a hand-over: the next holder, and what its grant changes.
     pub next: Option<(T, &'a Changes)>,
 }
@@ -238,7 +236,7 @@ pub struct Plan<'a, T> {
 impl<'a, T> Plan<'a, T> {
     /// One holder's changes, and nothing else.
     pub fn of(holder: T, changes: &'a Changes) -> Self {
-        Self { holder, changes, broken: &[], next: None }
+        Self { holder, changes, next: None }
     }
 
     /// Whether a key may be written that is absent, or present but hidden.

@@ -24,7 +24,7 @@ mod request;
 mod snapshot;
 mod token;
 
-pub use change::{Change, Changes, Decision, Field, Plan, Unlock};
+pub use change::{Change, Changes, Decision, Field, Holds, Plan, Unlock};
 pub use decide::{HandOver, acquire, hand_over, release, renew};
 pub use grace::{Grace, longer_left};
 pub use permits::{

@@ -5,15 +5,16 @@
 //! checked: a lock that somebody's scripts have corrupted is the very one to see and break. Of permits those that have ended
 //! are not shown.
 
-use super::change::bounded;
 use super::{Change, Changes, Expiry, Mode, READ_HOLDS_MAX, Refusal, UnixMs, Unlock, decimal, names};
 
-/// The most holders that breaking a lock looks at, and the most read holds whose keys it deletes. The keys of all
-/// others end with their own leases.
-pub const BROKEN_MAX: usize = 100_000;
+/// The most holders that breaking a lock looks at: so many take less than a turn of the server.
+pub const BROKEN_MAX: usize = 1_000;
+
+/// The most read holds of a broken lock whose keys are deleted. The keys of all others end with their own leases.
+const BROKEN_HOLDS_MAX: i64 = 100_000;
 
 /// The most read holds whose leases are looked up to be shown.
-pub const READ_HOLDS_SHOWN_MAX: i64 = 10_000;
+pub const READ_HOLDS_SHOWN_MAX: i64 = 2_000;
 
 /// A lock that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,33 +94,34 @@ impl Snapshot {
     /// What breaking the lock changes. The fencing counter stays: tokens must go on growing. `reads_are_reachable`:
     /// whether the keys of read holds may be touched; if not, none of them are ours.
     #[must_use]
-    pub fn break_up(&self, reads_are_reachable: bool) -> Breaking {
+    pub fn break_up(self, reads_are_reachable: bool) -> Breaking {
         // The message that wakes every waiter of Redisson's that can go on now. Of permits it knows nothing.
         let unlock = match self.kind {
             Kind::Plain => Some(Unlock::Plain),
             Kind::ReadWrite => Some(Unlock::Write),
             Kind::Permits => None,
         };
-        let mut budget = i64::try_from(BROKEN_MAX).unwrap_or(i64::MAX);
-        let mut drop_holds = |holding: &Holding| {
-            let last = holding.count.min(READ_HOLDS_MAX).min(budget);
-            budget = budget.saturating_sub(last);
-            (holding.holder.clone(), Change::DropHolds { first: 1, count: bounded(last) })
+        let mut budget = BROKEN_HOLDS_MAX;
+        let mut holds_of = |holding: Holding| {
+            let holds = holding.count.min(READ_HOLDS_MAX).min(budget);
+            budget = budget.saturating_sub(holds);
+            (holding.holder, holds)
         };
-        let reads = self.holdings.iter().filter(|holding| reads_are_reachable && holding.part == Part::Read);
+        let reads = self.holdings.into_iter().filter(|holding| reads_are_reachable && holding.part == Part::Read);
         Breaking {
             lock: Changes::of([Some(Change::Delete), unlock.map(Change::Publish)]),
-            read_holds: reads.map(&mut drop_holds).collect(),
+            read_holds: reads.map(&mut holds_of).filter(|(_, holds)| *holds > 0).collect(),
         }
     }
 }
 
-/// What breaking a lock changes: what the release of the last hold would change, and every holder's read holds.
+/// What breaking a lock changes: what the release of the last hold would change, and every holder's read holds, which are
+/// deleted later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaking {
     pub lock: Changes,
-    /// The read holds of each holder.
-    pub read_holds: Vec<(Vec<u8>, Change)>,
+    /// The number of each holder's read holds.
+    pub read_holds: Vec<(Vec<u8>, i64)>,
 }
 
 #[cfg(test)]
@@ -186,16 +188,14 @@ mod tests {
 
     #[test]
     fn breaking_ends_every_read_hold_up_to_a_bound() {
-        let read = |holder: &str, count| (holder.as_bytes().to_vec(), Change::DropHolds { first: 1, count });
+        let read = |holder: &str, count| (holder.as_bytes().to_vec(), count);
         let few = [holding("ann", Part::Write, 2), holding("ann", Part::Read, 3), holding("bob", Part::Read, 1)];
         let broken = snapshot(Kind::ReadWrite, &few).break_up(true);
         assert_eq!(broken.read_holds, [read("ann", 3), read("bob", 1)]);
         assert_eq!(broken.lock.on_side_keys(), [Change::Publish(Unlock::Write)]);
         let many: Vec<_> = (0..12).map(|number| holding(&number.to_string(), Part::Read, i64::MAX)).collect();
-        let lasts: Vec<_> =
-            snapshot(Kind::ReadWrite, &many).break_up(true).read_holds.into_iter().map(|hold| hold.1).collect();
-        let last = |count| Change::DropHolds { first: 1, count };
-        assert_eq!(lasts, [[last(10_000); 10].as_slice(), &[last(0); 2]].concat());
+        let counts = snapshot(Kind::ReadWrite, &many).break_up(true).read_holds.into_iter().map(|holds| holds.1);
+        assert_eq!(counts.collect::<Vec<_>>(), [10_000; 10]);
         let plain = snapshot(Kind::Plain, &[holding("ann", Part::Plain, 2)]).break_up(true);
         assert_eq!(plain.read_holds, []);
         assert_eq!(plain.lock.on_side_keys(), [Change::Publish(Unlock::Plain)]);

@@ -50,6 +50,8 @@ pub(super) struct Agenda {
     pub acknowledged: VecDeque<SessionId>,
     /// Sessions that have ended, of which something is left.
     pub ended: VecDeque<SessionId>,
+    /// Locks that were broken, of whose former holders some read holds are still to be deleted.
+    pub broken: VecDeque<Broken>,
     pub sweep: Option<Sweep>,
     /// Every waiter that came before this one is to be dismissed.
     pub dismissed: Option<Ticket>,
@@ -133,8 +135,8 @@ pub(super) struct Cancelling<C> {
 }
 
 impl<C> Cancelling<C> {
-    pub fn of(session: SessionId) -> Self {
-        Self { client: None, session, names: TicketNames::default(), found: 0, holds: BTreeMap::new() }
+    pub fn of(session: SessionId, names: TicketNames) -> Self {
+        Self { client: None, session, names, found: 0, holds: BTreeMap::new() }
     }
 
     pub fn is_done(&self) -> bool {
@@ -149,31 +151,47 @@ impl<C> Cancelling<C> {
 
 /// Names of tickets, each behind its length: an allocation for each of 300,000 would take longer than a turn.
 #[derive(Debug, Default)]
-pub(super) struct TicketNames {
+pub struct TicketNames {
     bytes: Vec<u8>,
     read: usize,
+    length: usize,
 }
 
 impl TicketNames {
-    pub fn of<'a>(names: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut bytes = Vec::new();
-        for name in names {
-            bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
-            bytes.extend(name.iter().take(u8::MAX.into()));
-        }
-        Self { bytes, read: 0 }
+    /// No ticket has more than 64 bytes.
+    pub fn push(&mut self, name: &[u8]) {
+        let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
+        self.bytes.push(length);
+        self.bytes.extend_from_slice(name.get(..usize::from(length)).unwrap_or_default());
+        self.length = self.length.saturating_add(1);
     }
 
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.read == self.bytes.len()
+        self.length == 0
     }
 
-    pub fn take_next(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn take_next(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.bytes.get(self.read..)?.split_first()?;
         let name = rest.get(..usize::from(*length))?.to_vec();
         self.read = self.read.saturating_add(name.len()).saturating_add(1);
+        self.length = self.length.saturating_sub(1);
         Some(name)
     }
+}
+
+/// What is left of a lock that was broken.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub home: Database,
+    pub key: Rc<[u8]>,
+    /// The former holders, and how many of the read holds of each are still to be deleted.
+    pub holds: Vec<(Vec<u8>, i64)>,
 }
 
 /// The waiters of a lock that share the name of a holder that was granted it.
@@ -217,6 +235,6 @@ impl Agenda {
         let lists = self.changed.is_empty() && self.reentries.is_empty() && self.to_revoke.is_empty();
         let present = self.returning.is_empty() && self.sets_back.is_empty() && self.disconnected.is_empty();
         let sessions = present && self.abandoned.is_empty() && self.acknowledged.is_empty() && self.ended.is_empty();
-        lists && sessions && self.sweep.is_none()
+        lists && sessions && self.broken.is_empty() && self.sweep.is_none()
     }
 }

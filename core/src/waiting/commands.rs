@@ -12,8 +12,8 @@ use super::tickets::Call;
 use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{
-    self, Ahead, BROKEN_MAX, Busy, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side,
-    UnixMs, Verdict, Wish, names,
+    self, Ahead, Busy, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side, UnixMs,
+    Verdict, Wish, names,
 };
 use std::collections::BTreeSet;
 
@@ -420,26 +420,6 @@ impl<C> Engine<C> {
         Ok(decision.answer)
     }
 
-    /// Breaks a lock, whoever has it: a release of every hold that anyone has. Returns whether there was one.
-    ///
-    /// # Errors
-    /// With nothing changed.
-    pub fn break_lock<'a, H: Host<Client = C>>(&mut self, host: &'a H, key: H::Text<'a>) -> Result<bool, Rejected> {
-        let Some(snapshot) = host.snapshot(key, BROKEN_MAX)? else {
-            self.settle(host, name_of(host, &key), Trigger::Command);
-            return Ok(false);
-        };
-        // An empty name, which no holder has: no hold of its own is changed.
-        let nobody = host.own(b"");
-        let (key, nobody) = (H::shorter(key), host.lend(&nobody));
-        let record = host.open(key, nobody);
-        let breaking = snapshot.break_up(record.derived_keys_are_reachable());
-        let plan = Plan { broken: &breaking.read_holds, ..Plan::of(nobody, &breaking.lock) };
-        self.release_open(host, key, record, &plan, Trigger::Command)?;
-        self.counters.breaks = self.counters.breaks.wrapping_add(1);
-        Ok(true)
-    }
-
     /// A call for the events of a session, which it opens if need be. Without news the call may wait for some: 0 ms means
     /// for as long as a call may wait.
     ///
@@ -475,27 +455,26 @@ impl<C> Engine<C> {
     ///
     /// # Errors
     /// If these are more than one turn may take, and the client cannot be kept waiting. Nothing has changed then.
-    pub fn cancel<'a, H: Host<Client = C>>(
+    pub fn cancel<H: Host<Client = C>>(
         &mut self,
         host: &H,
         session: SessionId,
-        mut tickets: impl ExactSizeIterator<Item = &'a [u8]>,
+        tickets: TicketNames,
     ) -> Result<Option<usize>, Rejected> {
         let may_wait = host.may_block();
-        let mut taken = Cancelling::of(session);
-        if tickets.len() > CANCELLED_AT_ONCE {
+        let is_many = tickets.len() > CANCELLED_AT_ONCE;
+        let mut taken = Cancelling::of(session, tickets);
+        if is_many {
             let client = may_wait.then(|| host.block()).flatten().ok_or(Rejected::TooManyTickets)?;
-            taken.names = TicketNames::of(tickets);
             self.cancel_later(host, taken, client);
             return Ok(None);
         }
-        for ticket in tickets.by_ref() {
-            self.cancel_ticket(host, &mut taken, ticket);
+        while let Some(ticket) = taken.names.take_next() {
+            self.cancel_ticket(host, &mut taken, &ticket);
             if may_wait && host.turn_is_over() {
                 break;
             }
         }
-        taken.names = TicketNames::of(tickets);
         let may_revoke = host.may_touch_any_key();
         while may_revoke && !(may_wait && host.turn_is_over()) && self.cancel_on(host, &mut taken) {}
         let found = taken.found;

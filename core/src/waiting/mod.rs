@@ -11,6 +11,7 @@
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
+mod breaking;
 pub mod commands;
 mod databases;
 mod engine;
@@ -38,6 +39,7 @@ use std::collections::HashMap;
 /// times, and the standard hash would be a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
+pub use agenda::TicketNames;
 pub use engine::{Engine, Queued, SeenRecipient};
 pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;

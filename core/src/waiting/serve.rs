@@ -232,7 +232,6 @@ impl<C> Engine<C> {
         let both = Plan {
             holder: H::shorter(plan.holder),
             changes: &released,
-            broken: plan.broken,
             next: Some((host.lend(&to), &granted.changes)),
         };
         if host.commit(record, &both).is_err() {
@@ -269,6 +268,7 @@ impl<C> Engine<C> {
                 is_done &= !self.put_next_back(now);
                 is_done &= !self.put_next_set_back();
                 is_done &= !self.reenter_next(host);
+                is_done &= !self.drop_next_broken(host, Trigger::Event);
                 is_done &= !self.look_at_next(host);
             }
             if is_done || host.turn_is_over() {

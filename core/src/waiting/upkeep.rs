@@ -37,6 +37,8 @@ impl<C> Engine<C> {
                 self.forget_grants();
                 if is_replica {
                     self.agenda.reentries.clear();
+                    // The new master has them, and they end with their leases.
+                    self.agenda.broken.clear();
                     self.dismiss_all();
                     self.end_grace();
                 } else {

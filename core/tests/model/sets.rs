@@ -11,7 +11,7 @@ mod world;
 use proptest::prelude::*;
 use rlock_core::lock::{Lease, Outcome, Release, Side, Wish};
 use rlock_core::waiting::commands::{Acquiring, Rejected, Waiting};
-use rlock_core::waiting::{Call, Engine, Note, Queued, SeenRecipient, SessionId, Ticket};
+use rlock_core::waiting::{Call, Engine, Note, Queued, SeenRecipient, SessionId, Ticket, TicketNames};
 use world::{Client, KEYS, MOST, World, lock_name};
 
 /// So often a set may be passed.
@@ -160,7 +160,9 @@ impl Play {
                     self.waiters.iter().filter(|one| one.client.is_none()).map(|one| one.number).collect();
                 if let (Some(session), Some(number)) = (self.session, tickets.get(waiter % tickets.len().max(1))) {
                     let name = number.to_string();
-                    let found = self.engine.cancel(&self.world, session, [name.as_bytes()].into_iter()).unwrap();
+                    let mut names = TicketNames::default();
+                    names.push(name.as_bytes());
+                    let found = self.engine.cancel(&self.world, session, names).unwrap();
                     assert!(found.is_none_or(|found| found == 1), "ticket {name} waits, or its event is kept");
                     self.waiters.retain(|waiter| waiter.number != *number);
                 }

@@ -267,9 +267,10 @@ impl<'a> WritableKey<'a> {
         debug_assert_eq!(result, flag::OK, "the key ends at {at}");
     }
 
+    /// What takes long to free, such as a hash of thousands of fields, the server frees in a thread of its own.
     pub fn delete(&mut self) {
         // SAFETY: the handle is open.
-        unsafe { api!(RedisModule_DeleteKey(self.0.key)) };
+        unsafe { api!(RedisModule_UnlinkKey(self.0.key)) };
     }
 
     /// Sets a field of a hash, and perhaps another; on an absent key, makes the hash. Of any other value the server would

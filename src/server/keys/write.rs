@@ -57,9 +57,6 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     for change in plan.changes.on_side_keys() {
         Beside { context, name, holder: plan.holder }.write(*change);
     }
-    for (holder, change) in plan.broken {
-        Beside { context, name, holder: OwnedStr::new(holder).lend() }.write(*change);
-    }
     if let Some((holder, changes)) = plan.next {
         for change in changes.on_side_keys() {
             Beside { context, name, holder }.write(*change);

@@ -95,6 +95,16 @@ pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> 
     run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
+/// What is left of its read holds is for the timer.
+///
+/// # Errors
+/// The error reply.
+pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, ErrorLine> {
+    let broken = run(context, |engine, server| engine.break_lock(server, key));
+    callbacks::arm_timer(context);
+    broken
+}
+
 /// Runs a command by the engine; if anyone waits, the timer then goes off in time.
 ///
 /// # Errors

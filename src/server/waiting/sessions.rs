@@ -10,7 +10,7 @@ use crate::server::ffi::api::flag;
 use crate::server::ffi::context::{Context, monotonic_us};
 use crate::server::ffi::string::Str;
 use rlock_core::waiting::commands::Polled;
-use rlock_core::waiting::{Call, NoSession, SessionId};
+use rlock_core::waiting::{Call, NoSession, SessionId, TicketNames};
 
 /// A call for events, as the command says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +59,13 @@ fn connection(context: &Context) -> Option<u64> {
 ///
 /// # Errors
 /// The error reply.
-pub fn cancel(context: &Context, name: Str<'_>, tickets: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+pub fn cancel(context: &Context, name: Str<'_>, tickets: TicketNames) -> Result<Reply, ErrorLine> {
     let session = find(context, name)?;
     let server = Server::new(context);
-    let found = match tickets {
-        [] => Some(state::engine()?.close_session(&server, session)),
-        _ => state::engine()?.cancel(&server, session, tickets.iter().map(|ticket| ticket.bytes()))?,
+    let found = if tickets.is_empty() {
+        Some(state::engine()?.close_session(&server, session))
+    } else {
+        state::engine()?.cancel(&server, session, tickets)?
     };
     callbacks::arm_timer(context);
     Ok(found.map_or(Reply::Later, Reply::count))

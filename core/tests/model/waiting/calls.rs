@@ -6,7 +6,7 @@ use super::sessions::Told;
 use super::{Ack, EventsAsked, SESSIONS};
 use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::commands::Polled;
-use rlock_core::waiting::{Call, Event, Host, NoSession, Note, SessionId, Use, WaitsFor};
+use rlock_core::waiting::{Call, Event, Host, NoSession, Note, SessionId, TicketNames, Use, WaitsFor};
 use std::collections::VecDeque;
 
 const OWNER: &[u8] = b"eve";
@@ -229,7 +229,9 @@ impl Play {
             }
         }
         self.world.watch(&self.engine);
-        match self.engine.cancel(&self.world, id, names.iter().map(String::as_bytes)) {
+        let mut tickets = TicketNames::default();
+        names.iter().for_each(|name| tickets.push(name.as_bytes()));
+        match self.engine.cancel(&self.world, id, tickets) {
             Ok(Some(found)) => self.taken_back.said += found,
             Ok(None) => self.taken_back.commands.push(self.world.last_id()),
             Err(rejected) => panic!("{rejected:?}"),

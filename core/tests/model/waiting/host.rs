@@ -445,7 +445,6 @@ impl Fake {
         apply(holder, plan.changes.on_lock_key());
         to.iter().for_each(|(to, granted)| apply(to, granted.on_lock_key()));
         apply(holder, plan.changes.on_side_keys());
-        plan.broken.iter().for_each(|(holder, change)| apply(name(holder), &[*change]));
         to.iter().for_each(|(to, granted)| apply(to, granted.on_side_keys()));
         if let Some((side, before)) = own {
             let holder = name(plan.holder);
