@@ -51,7 +51,7 @@ final class Fleet {
      * The client with locks by java/, so that one test serves both. By their names, since not every version that is
      * tested has java/ beside it.
      */
-    private static RedissonClient wrap(RedissonClient redisson) {
+    static RedissonClient wrap(RedissonClient redisson) {
         try {
             Object locks = Class.forName("rlock.redisson.RedissonLocks").getMethod("of", RedissonClient.class)
                     .invoke(null, redisson);
