@@ -288,3 +288,28 @@ impl Write for &Stream {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client's own thread has others to read from.
+    #[test]
+    fn a_server_that_sends_without_an_end_is_left_after_some_reads() {
+        let (ours, mut theirs) = unix::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        #[cfg(feature = "tls")]
+        let socket = Socket::new(Stream::Unix(ours), None);
+        #[cfg(not(feature = "tls"))]
+        let socket = Socket::new(Stream::Unix(ours));
+        theirs.write_all(b"x").unwrap();
+        let mut reads = 0;
+        let is_all = socket.read(true, |_| {
+            reads += 1;
+            assert!(reads <= READS_MAX, "others wait for their turn");
+            theirs.write_all(b"x").unwrap();
+        });
+        assert!(!is_all.unwrap(), "there is more");
+        assert!(socket.read(true, |_| {}).unwrap());
+    }
+}

@@ -1,8 +1,7 @@
 //! Servers that send without an end, before they have let the client in and afterwards: neither memory nor time is theirs.
 
-use crate::support::url;
 use rlock_client::{ErrorKind, Locks, Options};
-use rlock_testing::{PATIENCE, Server};
+use rlock_testing::PATIENCE;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -105,21 +104,6 @@ async fn a_server_that_never_ends_an_answer_is_given_up() {
         assert!(error.is_unavailable(), "{error}");
         assert!(server.sent() < SENT_MAX, "{} bytes were read", server.sent());
     }
-}
-
-/// The client's own thread has others to see to.
-#[tokio::test]
-async fn a_server_that_talks_without_being_asked_holds_nobody_up() {
-    let server = Hostile::start(true, flood(b"", b"+x\r\n"));
-    let flooded = options().connect_to(server.address.as_str()).await.unwrap();
-    let _ = flooded.lock("a").try_acquire().await;
-    let well = Server::start();
-    let cycle = async {
-        let locks = options().connect_timeout(PATIENCE).connect_to(url(&well)).await?;
-        locks.lock("a").acquire().await?.release().await
-    };
-    timeout(PATIENCE, cycle).await.expect("it has its turn").unwrap();
-    drop(flooded);
 }
 
 /// A fenced guard has the tokens of all its locks, or it is none.
