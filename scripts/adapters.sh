@@ -29,7 +29,7 @@ node_adapter() {
     cargo build --quiet --profile binding -p rlock-node
     mkdir -p "$work/node"
     find "$work/node" -mindepth 1 -maxdepth 1 ! -name node_modules -exec rm -rf {} +
-    cp -r clients/node/. LICENSE "$work/node"
+    cp -r clients/node/. "$work/node"
     rm -rf "$work/node/src" "$work/node/Cargo.toml" "$work/node/build.rs"
     cp "$target/binding/librlock_node.so" "$work/node/rlock.linux-$(node -p process.arch)-gnu.node"
     (cd "$work/node" && npm ci --silent --no-audit --no-fund >&2)

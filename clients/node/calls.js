@@ -69,22 +69,22 @@ class Calls {
   }
 
   // At first what has become of a call; of one that holds something, later, that it is lost.
-  #tell(call, word, text, tokens) {
+  #tell(call, word, text, tokens, reason) {
     const calls = this.#waits.has(call) ? this.#waits : this.#others, told = calls.get(call);
     if (!told) return this.#held.get(call)?.look();
     calls.delete(call);
-    told({ call, word, text, tokens });
+    told({ call, word, text, tokens, reason });
     if (this.#waits.size + this.#others.size > 0) return;
     this.#alive.unref();
     this.#idle?.();
   }
 
   // Made here, and not where it is told, an error's stack has the user's lines that wait for it.
-  #check({ word, text }) {
+  #check({ word, text, reason }) {
     if (!word) return;
     if (PERMANENT.includes(word) && this.#logged !== word) debug('%s', text);
     this.#logged = word;
-    throw errorOf(word, text);
+    throw errorOf(word, text, reason);
   }
 
   async open(place, settings) {
@@ -124,7 +124,7 @@ class Calls {
 
   remaining(call) { return this.#native?.remaining(call) ?? 0; }
 
-  // Why it is lost, if it is.
+  // Why it is lost, if it is: the reason, and its text.
   loss(call) { return this.#native?.loss(call); }
 
   lost({ kind, names, holder }, error) {

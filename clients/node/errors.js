@@ -1,4 +1,5 @@
-// What can go wrong: a class to catch by, and a code, for each word that the clients of all languages share.
+// What can go wrong: a class to catch by, and a code, for each word that the clients of all languages share. `reason` says why
+// a lock was lost: not-held, overwritten, not-renewed or ended.
 'use strict';
 
 class LockError extends Error {
@@ -19,6 +20,9 @@ for (const name of [
   classes[name] = { [name]: class extends (name === 'InDoubt' ? classes.Lost : LockError) {} }[name];
 }
 
-const errorOf = (word, message) => new classes[word.replace(/(^|-)./g, letter => letter.at(-1).toUpperCase())](message);
+function errorOf(word, message, reason) {
+  const error = new classes[word.replace(/(^|-)./g, letter => letter.at(-1).toUpperCase())](message);
+  return reason ? Object.assign(error, { reason }) : error;
+}
 
 module.exports = { ...classes, errorOf };

@@ -3,7 +3,7 @@
 'use strict';
 
 const { now } = require('./calls.js');
-const { Lost } = require('./errors.js');
+const { Lost, errorOf } = require('./errors.js');
 
 class Held {
   #calls;
@@ -22,9 +22,10 @@ class Held {
 
   // Also when a busy event loop has not heard the news yet.
   look() {
-    const why = !this.#released && !this.#end && this.#calls.loss(this.#call);
-    if (!why) return;
-    this.end(new Lost(`${this.names}: lost, ${why}`));
+    const loss = !this.#released && !this.#end && this.#calls.loss(this.#call);
+    if (!loss) return;
+    const [reason, why] = loss;
+    this.end(errorOf('lost', `${this.names}: lost: ${why}`, reason));
     this.#calls.lost(this, this.#end);
   }
 
@@ -72,7 +73,8 @@ class Held {
     return done.value;
   }
 
-  [Symbol.asyncDispose]() { return this.release(); }
+  // The end of the work: a release whose answer is lost takes nothing from it.
+  [Symbol.asyncDispose]() { return this.release(true); }
 }
 
 module.exports = { Held };

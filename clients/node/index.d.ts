@@ -136,7 +136,10 @@ export class LockError extends Error {
 /** It was not free in time. */
 export class Busy extends LockError {}
 /** The lease ended, or the server says that it is not held. */
-export class Lost extends LockError {}
+export class Lost extends LockError {
+  /** Why; absent if it was released, or is in doubt. */
+  readonly reason?: 'not-held' | 'overwritten' | 'not-renewed' | 'ended';
+}
 /** A release whose answer is lost: it may have been held to the end. */
 export class InDoubt extends Lost {}
 /** No server answers, or it cannot do it now. */

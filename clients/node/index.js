@@ -20,11 +20,11 @@ class Lock {
   constructor(calls, kind, names, given, limit = 0) {
     this.#calls = calls;
     this.#wanted = { kind, names, bytes: names.map(name => Buffer.from(options.name(name))), limit };
-    this.#terms = options.terms(given);
+    this.#terms = options.terms(kind, given);
   }
 
   async acquire(given) {
-    const terms = given ? { ...this.#terms, ...options.terms(given) } : this.#terms;
+    const terms = given ? options.terms(this.#wanted.kind, given, this.#terms) : this.#terms;
     return this.#calls.acquire(this.#wanted, terms, granted => new Held(this.#calls, this.#wanted, granted));
   }
 
@@ -71,7 +71,7 @@ class Locks extends EventEmitter {
   read(name, given) { return new Lock(this.#calls, 'read', [name], given); }
   write(name, given) { return new Lock(this.#calls, 'write', [name], given); }
   permit(name, limit, given) { return new Lock(this.#calls, 'permit', [name], given, options.limit(limit)); }
-  all(names, given) { return new Lock(this.#calls, 'all', [...names], given); }
+  all(names, given) { return new Lock(this.#calls, 'all', options.names(names), given); }
   async using(name, ...rest) { return (Array.isArray(name) ? this.all(name) : this.lock(name)).using(...rest); }
 
   // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.

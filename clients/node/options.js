@@ -33,9 +33,11 @@ function given(options, known) {
   return Object.fromEntries(all);
 }
 
-// As the built part takes them.
-function terms(options) {
-  const { replicas, owner, wait, ...rest } = given(options, LOCK);
+// As the built part takes them; what is not given is as in `others`.
+function terms(kind, options, others) {
+  const { replicas, owner, wait, ...own } = given(options, LOCK), rest = { ...others, ...own };
+  if (rest.fixed && rest.lease === undefined) throw new Configuration('fixed: needs `lease`, its length');
+  if (owner !== undefined && ['permit', 'all'].includes(kind)) throw new Configuration('owner: only a single lock has one');
   if (replicas) Object.assign(rest, { replicas: replicas.count, within: replicas.within });
   if (owner !== undefined) rest.owner = Buffer.from(owner);
   if (wait !== undefined) rest.wait = wait === Infinity ? undefined : wait;
@@ -47,6 +49,12 @@ function settings(options) {
   return Object.fromEntries(Object.entries(given(options, CLIENT)).map(pem));
 }
 
+// A text is a list of its letters, too.
+function names(value) {
+  if (isName(value)) throw new Configuration('the names of locks: a list is needed');
+  return [...value];
+}
+
 module.exports = {
-  terms, settings, name: value => check('the name of a lock', isName, value), limit: value => check('limit', isCount, value),
+  terms, names, settings, name: value => check('the name of a lock', isName, value), limit: value => check('limit', isCount, value),
 };

@@ -22,8 +22,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-/// The call; what went wrong, in one word, if something did; its text, or else the holder; the fencing tokens.
-type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>)>;
+/// The call; the word for what failed, or none; its text, or else the holder; the fencing tokens; of a loss its reason.
+type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>)>;
 
 /// It keeps no process alive.
 type Tell = ThreadsafeFunction<Told, (), Told, Status, false, true>;
@@ -117,10 +117,10 @@ impl Client {
         self.shared.inner().guard(call).map_or(0.0, |guard| guard.remaining().as_secs_f64() * 1e3)
     }
 
-    /// Why what this call has got is lost, if it is.
+    /// Why what this call has got is lost, if it is: the reason's word, and its text.
     #[napi(catch_unwind)]
-    pub fn loss(&self, call: i64) -> Option<String> {
-        self.shared.inner().guard(call)?.loss().map(|why| why.to_string())
+    pub fn loss(&self, call: i64) -> Option<Vec<String>> {
+        self.shared.inner().guard(call)?.loss().map(|why| vec![why.word().to_owned(), why.to_string()])
     }
 
     /// Gives up and gives back everything. Told when the servers have said so, or that time is over.
@@ -175,9 +175,10 @@ impl Shared {
         // They are microseconds, far below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let tokens = tokens.iter().map(|token| *token as f64).collect();
+        let reason = outcome.as_ref().err().and_then(rlock_client::Error::loss).map(|loss| loss.word());
         let (word, text) = outcome.map_or_else(|error| (Some(word(&error)), error.to_string()), |text| (None, text));
         if let Some(tell) = &self.inner().tell {
-            tell.call((call, word, text, tokens).into(), NonBlocking);
+            tell.call((call, word, text, tokens, reason).into(), NonBlocking);
         }
     }
 }

@@ -22,7 +22,10 @@ function lockOf(request) {
 function keep(name, lock) {
   held.set(name, lock);
   lock.signal.addEventListener('abort', () => {
-    if (lock.signal.reason instanceof Lost) say({ lost: name, why: lock.signal.reason.message });
+    if (lock.signal.reason instanceof Lost) {
+      const { message: why, reason } = lock.signal.reason;
+      say({ lost: name, why, reason });
+    }
   });
 }
 
@@ -100,7 +103,7 @@ async function answer(line) {
   try {
     say({ id, ok: await does[request.do](request) });
   } catch (error) {
-    say({ id, error: wordOf(error), text: String(error.message) });
+    say({ id, error: wordOf(error), text: String(error.message), reason: error.reason });
   }
 }
 

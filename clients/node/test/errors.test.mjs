@@ -64,7 +64,9 @@ test('fewer replicas than asked for', async () => {
 });
 
 test('what the server refuses', async () => {
-  await assert.rejects(locks.lock(fresh(), { owner: 'mode' }).acquire(), failsWith(rlock.Refused, /holder/));
+  const name = fresh();
+  await redis.set(name, 'data');
+  await assert.rejects(locks.lock(name).acquire(), failsWith(rlock.Refused, /WRONGTYPE/));
 });
 
 test('a user without the right, and a wrong password', async () => {
@@ -125,4 +127,6 @@ test('mistakes are told where they are made', async () => {
   }
   await assert.rejects(locks.all([]).acquire(), wrong);
   await assert.rejects(locks.using('a'), TypeError);
+  assert.throws(() => locks.all('ab'), wrong); // not two locks
+  assert.throws(() => locks.lock('a', { fixed: true }), failsWith(rlock.Configuration, /lease/));
 });

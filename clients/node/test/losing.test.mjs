@@ -121,7 +121,7 @@ test('NODE_DEBUG tells of a loss in a line, and of a permanent error in one', as
     await once(held.signal, 'abort');
     clearInterval(alive);
     await held.release().catch(() => {});
-    for (let i = 0; i < 20; i++) await locks.lock('mode', { owner: 'mode' }).acquire().catch(() => {});
+    for (let i = 0; i < 20; i++) await locks.lock('own', { owner: 'mode' }).acquire().catch(() => {});
   `);
   delete process.env.NODE_DEBUG;
   await other.says('held');
@@ -131,5 +131,5 @@ test('NODE_DEBUG tells of a loss in a line, and of a permanent error in one', as
   const lines = errors.split('\n').filter(line => line.startsWith('RLOCK '));
   assert.equal(lines.length, 2, errors);
   assert.match(lines[0], /lost/);
-  assert.match(lines[1], /holder/);
+  assert.match(lines[1], /owner/);
 });

@@ -33,9 +33,6 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
     ("python-sync", &["cancel"], CONNECTIONS_MAX),
 ];
 
-/// Clients that do not say yet why a lock is lost: scenarios that need a `reason` are shown as ignored.
-const WITHOUT_REASONS: &[&str] = &["node"];
-
 const CONNECTIONS_MAX: usize = 3;
 
 /// Most scenarios wait most of the time; but each has a server, and some a dozen processes.
@@ -144,8 +141,7 @@ fn tried(line: &str) -> Tried {
     let (name, command) = line.split_once('=').unwrap_or_else(|| panic!("not name=command: {line}"));
     let known = KNOWN.iter().find(|(known, ..)| *known == name);
     let (without, connections_max) = known.map_or((&[][..], CONNECTIONS_MAX), |(_, without, most)| (without, *most));
-    let says_why = !WITHOUT_REASONS.contains(&name);
-    Tried { name: name.to_owned(), command: command.to_owned(), without, says_why, connections_max }
+    Tried { name: name.to_owned(), command: command.to_owned(), without, connections_max }
 }
 
 fn trial(scenario: &Scenario, tried: &'static Tried, all: &'static [Tried]) -> Trial {

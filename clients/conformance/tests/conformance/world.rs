@@ -18,7 +18,6 @@ pub struct Tried {
     pub name: String,
     pub command: String,
     pub without: &'static [&'static str],
-    pub says_why: bool,
     pub connections_max: usize,
 }
 
@@ -31,7 +30,7 @@ pub struct World<'a> {
 impl Tried {
     /// Whether the client does not have this request or field.
     pub fn lacks(&self, field: &str) -> bool {
-        self.without.contains(&field) || field == "reason" && !self.says_why
+        self.without.contains(&field)
     }
 
     pub fn start(&self) -> Adapter {
