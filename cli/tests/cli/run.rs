@@ -199,7 +199,7 @@ fn readers_share_and_a_writer_is_alone() {
         place.wait_for("log", name);
     }
     run(rlock(&server, &["run", "-n", "--write", "key", "true"])).failed(75, &["not free"]);
-    run(rlock(&server, &["run", "-n", "key", "true"])).failed(78, &["WRONGKIND"]);
+    run(rlock(&server, &["run", "-n", "key", "true"])).failed(78, &["use --read or --write"]);
     place.mark("end");
     for reader in reading {
         reader.end().succeeded();
