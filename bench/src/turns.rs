@@ -14,6 +14,7 @@ use crate::{progress, servers, session};
 use rlock_testing::{Client, wait_until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -75,6 +76,7 @@ fn longest_turn(server: &Guarded, act: Act) -> f64 {
 }
 
 fn stand_by(server: &Guarded, is_over: &AtomicBool) -> f64 {
+    come_first();
     let mut stream = UnixStream::connect(server.socket()).expect("the server accepts connections");
     let (mut before, mut longest) = (processor_ms(server), 0.0_f64);
     while !is_over.load(Ordering::Relaxed) {
@@ -86,6 +88,14 @@ fn stand_by(server: &Guarded, is_over: &AtomicBool) -> f64 {
         thread::sleep(Duration::from_micros(200));
     }
     longest
+}
+
+/// A bystander that waits for a processor sees several turns as one. Without the right to this, it may.
+fn come_first() {
+    let thread = std::fs::read_link("/proc/thread-self").expect("a thread of Linux");
+    let number = thread.file_name().expect("which has a number");
+    let mut renice = Command::new("renice");
+    _ = renice.args(["-n", "-20", "-p"]).arg(number).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// Of the server's main thread.

@@ -17,7 +17,7 @@ impl Command for Events {
     const SPEC: Spec = Spec {
         name: c"rlock.events",
         summary: c"Tells a session what became of its tickets, or waits until it can; opens the session.",
-        complexity: c"O(N) with N the number of events told, at most 128 KiB at once; what is acknowledged beyond 1000 events is freed later",
+        complexity: c"O(N) with N the number of events told, at most 128 KiB at once; what is acknowledged beyond 256 events is freed later",
         flags: c"allow-stale",
         audience: Audience::Services,
         key: KeyUse::NoKey,

@@ -7,10 +7,10 @@ use super::agenda::{AsGranted, Hold};
 use super::databases::Database;
 use super::waiter::Names;
 use crate::lock::{Lease, Outcome, Side, Wish};
-use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// What became of a ticket.
@@ -117,8 +117,10 @@ pub(super) struct Outbox {
     spent_length: usize,
     /// The locks of all these events other than each event's first one.
     beside: usize,
-    /// A tree, as a hash table that grows would move a million entries at once.
-    by_ticket: BTreeMap<ByTicket, u64>,
+    /// The hash of each ticket's name, and the number of its event. A tree, as a hash table that grows would move a million
+    /// entries at once.
+    by_ticket: BTreeSet<(u32, u64)>,
+    hasher: RandomState,
     /// The last event that there was.
     last: u64,
     /// The last event that was told on the present connection.
@@ -136,6 +138,8 @@ struct Piece {
     kept: VecDeque<Kept>,
     /// The number of events. A piece without any is dropped.
     events: usize,
+    /// The number of the last one, here as well: to read it from thousands of pieces would take some ms.
+    last: u64,
 }
 
 /// An event, or the gap where a ticket was cancelled: there is none at the ends.
@@ -147,39 +151,9 @@ struct Kept {
 
 impl Piece {
     fn last_seq(&self) -> Option<u64> {
-        self.kept.back().map(|last| last.seq)
+        (!self.kept.is_empty()).then_some(self.last)
     }
 }
-
-/// An event's names, found by the ticket's alone.
-#[derive(Debug)]
-struct ByTicket(Names);
-
-impl Borrow<[u8]> for ByTicket {
-    fn borrow(&self) -> &[u8] {
-        self.0.ticket()
-    }
-}
-
-impl Ord for ByTicket {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.ticket().cmp(other.0.ticket())
-    }
-}
-
-impl PartialOrd for ByTicket {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for ByTicket {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ticket() == other.0.ticket()
-    }
-}
-
-impl Eq for ByTicket {}
 
 /// What is found by ticket is what is kept.
 impl fmt::Debug for Outbox {
@@ -221,12 +195,13 @@ impl Outbox {
     pub fn push(&mut self, mut event: Event) {
         self.last = self.last.saturating_add(1);
         event.seq = self.last;
-        self.by_ticket.insert(ByTicket(event.names.clone()), event.seq);
+        self.by_ticket.insert((self.hash(event.names.ticket()), event.seq));
         self.beside = self.beside.saturating_add(event.locks_beside());
         if self.pieces.back().is_none_or(|piece| piece.kept.len() >= PIECE) {
             self.pieces.push_back(Piece::default());
         }
         if let Some(piece) = self.pieces.back_mut() {
+            piece.last = event.seq;
             piece.kept.push_back(Kept { seq: event.seq, event: Some(event) });
             piece.events = piece.events.saturating_add(1);
         }
@@ -291,7 +266,8 @@ impl Outbox {
             if from > 0 {
                 let kept = piece.kept.split_off(from);
                 let events = kept.iter().filter(|kept| kept.event.is_some()).count();
-                let spent = std::mem::replace(piece, Piece { kept, events });
+                let last = piece.last;
+                let spent = std::mem::replace(piece, Piece { kept, events, last });
                 let of_both = spent.events.saturating_sub(events);
                 self.spend(Piece { events: of_both, ..spent });
                 self.drop_gaps_at_ends();
@@ -317,10 +293,7 @@ impl Outbox {
         }
         if let Some(event) = next.and_then(|next| next.event) {
             self.beside = self.beside.saturating_sub(event.locks_beside());
-            // Its name may be another ticket's by now.
-            if self.by_ticket.get(event.names.ticket()) == Some(&event.seq) {
-                self.by_ticket.remove(event.names.ticket());
-            }
+            self.by_ticket.remove(&(self.hash(event.names.ticket()), event.seq));
         }
         true
     }
@@ -335,7 +308,7 @@ impl Outbox {
     }
 
     pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
-        let (piece, place) = self.position(*self.by_ticket.get(ticket)?)?;
+        let (piece, place) = self.place_of(ticket)?;
         let event = self.pieces.get_mut(piece)?.kept.get_mut(place)?.event.take()?;
         self.forget(piece, &event);
         Some(event)
@@ -345,7 +318,7 @@ impl Outbox {
     fn forget(&mut self, number: usize, event: &Event) {
         self.length = self.length.saturating_sub(1);
         self.beside = self.beside.saturating_sub(event.locks_beside());
-        self.by_ticket.remove(event.names.ticket());
+        self.by_ticket.remove(&(self.hash(event.names.ticket()), event.seq));
         let is_alone = self.pieces.len() == 1;
         let Some(piece) = self.pieces.get_mut(number) else { return };
         piece.events = piece.events.saturating_sub(1);
@@ -370,14 +343,31 @@ impl Outbox {
             self.pieces.back_mut().and_then(|piece| piece.kept.pop_back());
             self.kept = self.kept.saturating_sub(1);
         }
+        if let Some(piece) = self.pieces.back_mut() {
+            piece.last = piece.kept.back().map_or(0, |last| last.seq);
+        }
     }
 
     pub fn of_ticket(&self, ticket: &[u8]) -> Option<&Event> {
         if self.length == 0 {
             return None;
         }
-        let (piece, place) = self.position(*self.by_ticket.get(ticket)?)?;
+        let (piece, place) = self.place_of(ticket)?;
         self.pieces.get(piece)?.kept.get(place)?.event.as_ref()
+    }
+
+    fn hash(&self, ticket: &[u8]) -> u32 {
+        u32::try_from(self.hasher.hash_one(ticket) >> 32).unwrap_or(0)
+    }
+
+    /// The place of a ticket's event, unless it is spent. Two names may have the same hash.
+    fn place_of(&self, ticket: &[u8]) -> Option<(usize, usize)> {
+        let hash = self.hash(ticket);
+        self.by_ticket.range((hash, 0)..=(hash, u64::MAX)).find_map(|(_, seq)| {
+            let (piece, place) = self.position(*seq)?;
+            let event = self.pieces.get(piece)?.kept.get(place)?.event.as_ref()?;
+            (event.names.ticket() == ticket).then_some((piece, place))
+        })
     }
 
     /// The piece of an event, and its place there.

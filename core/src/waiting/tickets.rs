@@ -228,8 +228,8 @@ impl<C> Engine<C> {
 /// So many tickets are put back by the call with which a session returns.
 const PUT_BACK_AT_ONCE: usize = 16;
 
-/// So many acknowledged events are freed by the call that acknowledges them: all of a process that reads its events.
-const FREED_AT_ONCE: usize = EVENTS_UNREAD_MAX;
+/// So many acknowledged events are freed by the call that acknowledges them: mostly all of them.
+const FREED_AT_ONCE: usize = 256;
 
 /// So many sessions of a connection that is closed are noted in the callback that tells of it.
 const DISCONNECTED_AT_ONCE: usize = 1_000;
