@@ -64,11 +64,11 @@ pub fn why_it_is_lost(world: &World) {
     for ((command, reason), [held, released]) in ways.iter().zip(&keys) {
         eye.say(&command.replace("{}", held));
         eye.say(&command.replace("{}", released));
-        is_lost_by(world, reason, &client.release(released));
+        is_lost_by(reason, &client.release(released));
     }
     for ((_, reason), [held, _]) in ways.iter().zip(&keys) {
-        told_to_be_lost_by(world, reason, &client, held);
-        is_lost_by(world, reason, &client.release(held));
+        told_to_be_lost_by(reason, &client, held);
+        is_lost_by(reason, &client.release(held));
     }
 }
 
@@ -79,10 +79,10 @@ pub fn a_frozen_server(world: &World) {
     let end = until_renewed(&mut eye, "a");
     server.freeze();
     until_lost_by(end, &client);
-    told_to_be_lost_by(world, "not-renewed", &client, "a");
+    told_to_be_lost_by("not-renewed", &client, "a");
     until_past(end);
     server.thaw();
-    is_lost_by(world, "not-renewed", &client.release("a"));
+    is_lost_by("not-renewed", &client.release("a"));
     until_nothing_is_left(&mut eye, "a");
 }
 
@@ -203,7 +203,7 @@ pub fn work_that_is_stopped(world: &World) {
     let broken = Instant::now();
     eye.say("RLOCK.BREAK a");
     let (answer, stopped) = client.answer_within(rlock_testing::PATIENCE, work);
-    is_lost_by(world, "not-held", &answer);
+    is_lost_by("not-held", &answer);
     assert_within("it is stopped", broken, Duration::from_secs(1), stopped.at);
 }
 
@@ -230,7 +230,7 @@ pub fn work_that_ends_in_doubt(world: &World) {
     let work = begin_work(&client, 600_000);
     eye.say("RLOCK.BREAK a");
     finish(work);
-    is_lost_by(world, "not-held", &client.answer(work));
+    is_lost_by("not-held", &client.answer(work));
 }
 
 /// Work under the lock `a` with this lease, which has begun.

@@ -73,7 +73,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     crowd::a_thousand_wait;
     losses::a_program_that_is_held_up_keeps_its_lock ["block"];
     losses::a_lock_that_is_broken;
-    losses::why_it_is_lost ["reason"];
+    losses::why_it_is_lost;
     losses::a_frozen_server;
     losses::a_network_that_loses_requests;
     losses::a_network_that_loses_answers;
@@ -83,7 +83,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     losses::a_process_that_stands_still ["run"];
     losses::work_that_is_done ["run", "fenced"];
     losses::work_that_is_stopped ["run"];
-    losses::work_that_ends_in_doubt ["run", "reason"];
+    losses::work_that_ends_in_doubt ["run"];
     ends::a_client_that_is_closed ["close"];
     ends::a_process_that_ends;
     ends::a_holder_that_dies;
@@ -93,7 +93,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     errors::a_right_that_is_taken_away;
     errors::a_server_that_is_gone_makes_no_noise;
     errors::another_kind ["read"];
-    errors::arguments_that_are_refused ["reason"];
+    errors::arguments_that_are_refused;
     errors::nobody_listens;
     errors::no_server_at_all;
     limits::a_limit_is_kept;

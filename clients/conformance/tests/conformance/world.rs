@@ -98,22 +98,18 @@ pub fn fails_as(word: &str, answer: &Answer) {
     assert!(answer.as_ref().is_err_and(|failure| failure.word == word), "not {word}: {answer:?}");
 }
 
-/// It is lost for this reason. A client that has no reasons yet says just that it is lost.
-pub fn is_lost_by(world: &World, reason: &str, answer: &Answer) {
+/// It is lost for this reason.
+pub fn is_lost_by(reason: &str, answer: &Answer) {
     fails_as("lost", answer);
-    has_reason(world, reason, answer.as_ref().err().and_then(|failure| failure.reason.as_deref()));
+    assert_eq!(answer.as_ref().err().and_then(|failure| failure.reason.as_deref()), Some(reason), "{answer:?}");
 }
 
 /// The same, by the news.
-pub fn told_to_be_lost_by(world: &World, reason: &str, client: &Adapter, held: &str) -> Said {
+pub fn told_to_be_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     let said = client.until_lost(held);
     let Saying::Lost { reason: told, .. } = &said.what else { unreachable!() };
-    has_reason(world, reason, told.as_deref());
+    assert_eq!(told.as_deref(), Some(reason), "{said:?}");
     said
-}
-
-fn has_reason(world: &World, reason: &str, told: Option<&str>) {
-    assert!(told == Some(reason) || world.tried.lacks("reason"), "lost by {told:?}, not {reason}");
 }
 
 pub fn take(eye: &mut Client, key: &str) {
