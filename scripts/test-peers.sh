@@ -30,7 +30,24 @@ peer() {
         echo "$PEERS/$1-$3"
     fi
 }
-export -f peer
+
+# serve DIR [OPTION...]: starts a server in DIR. Adds its process to $servers, and sets $port.
+serve() {
+    local process
+    mkdir "$1"
+    for _ in {1..20}; do
+        port=$((10000 + RANDOM % 12000))
+        "$RLOCK_SERVER" --bind 127.0.0.1 --port $port --dir "$1" --save "" --loadmodule "$RLOCK_MODULE" "${@:2}" >"$1/log" 2>&1 &
+        process=$!
+        while kill -0 "$process" 2>/dev/null; do
+            ! grep -q "Ready to accept" "$1/log" || { servers+=" $process" && return; }
+            sleep 0.05
+        done
+    done
+    cat "$1/log" >&2
+    return 1
+}
+export -f peer serve
 
 failed=0
 # shellcheck disable=SC2086 # a list of words

@@ -16,18 +16,10 @@ bin=$work/venv/bin
 scripts/adapters.sh python >/dev/null
 "$bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "${CARGO_TARGET_DIR:-target}"/clients/wheel/*.whl
 
-dir=$(mktemp -d)
-server=""
-trap '[ -z "$server" ] || kill "$server"; wait; rm -rf "$dir"' EXIT
-until [ -n "$server" ]; do
-    port=$((10000 + RANDOM % 12000))
-    "$RLOCK_SERVER" --bind 127.0.0.1 --port $port --dir "$dir" --save "" --loadmodule "$RLOCK_MODULE" >"$dir/log" 2>&1 &
-    server=$!
-    until grep -q "Ready to accept" "$dir/log"; do
-        kill -0 "$server" 2>/dev/null || { server="" && break; }
-        sleep 0.05
-    done
-done
+dir=$(mktemp -d) servers=""
+# shellcheck disable=SC2086 # a list of processes
+trap '[ -z "$servers" ] || kill $servers; wait; rm -rf "$dir"' EXIT
+serve "$dir/single"
 
 export PYTHONPATH=$PWD/scripts/peers PYTHONDONTWRITEBYTECODE=1
 cd "$work/redis-$version"
