@@ -1,18 +1,13 @@
-// The part that is built: a file for each platform, in this package or in one of its own. Of the two C libraries that Linux
-// has, the file for the wrong one does not load.
+// The part that is built, a file for each platform. Each is named in full, so that bundlers and tracers of files find it.
 'use strict';
 
-const platform = `${process.platform}-${process.arch}`;
-const builds = platform.startsWith('linux') ? [`${platform}-gnu`, `${platform}-musl`] : [platform];
-
-function load([file, ...others], why = '') {
+function load() {
   try {
-    return require(file);
+    return process.arch === 'arm64' ? require('./rlock.linux-arm64-gnu.node') : require('./rlock.linux-x64-gnu.node');
   } catch (error) {
-    const reason = error.code === 'MODULE_NOT_FOUND' ? why : `: ${error.message}`;
-    if (others.length > 0) return load(others, reason);
-    throw new Error(`rlock-client has no build that works on ${builds.join(' or ')}${reason}`);
+    const reason = error.code === 'MODULE_NOT_FOUND' ? '' : `: ${error.message}`;
+    throw new Error(`rlock-client has no build that works on ${process.platform}-${process.arch}${reason}`);
   }
 }
 
-module.exports = load(builds.flatMap(build => [`./rlock.${build}.node`, `rlock-client-${build}`]));
+module.exports = load();

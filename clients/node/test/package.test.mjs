@@ -1,4 +1,4 @@
-// The package as people get it: packed, installed in an empty folder, from both kinds of modules, and from TypeScript.
+// The package as users get it: packed, installed in an empty folder, from both kinds of modules, bundled, and from TypeScript.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -38,7 +38,11 @@ test('packed and installed, it works', async () => {
     const { default: Redlock } = require('rlock-client/redlock');
     if (typeof Redlock !== 'function') throw new Error('no Redlock');
     Locks.connect('${SERVER}').then(${USE});`);
-  for (const file of ['use.mjs', 'use.cjs']) {
+  const esbuild = join(root, 'node_modules/esbuild-wasm/bin/esbuild');
+  for (const [name, flag] of [['without', '--external:rlock-client'], ['within', '--loader:.node=copy']]) {
+    await run(process.execPath, [esbuild, 'use.cjs', '--bundle', '--platform=node', flag, `--outdir=${name}`], { cwd: folder });
+  }
+  for (const file of ['use.mjs', 'use.cjs', 'without/use.js', 'within/use.js']) {
     // The client is closed while the lock is held, so that is what is told.
     assert.equal((await run(process.execPath, [file], { cwd: folder })).stdout, 'number\nRLOCK_CLOSED\n', file);
   }
