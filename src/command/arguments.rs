@@ -50,10 +50,7 @@ const COUNT_DEFAULT: usize = 100;
 /// The most entries that are shown.
 const COUNT_MAX: usize = 10_000;
 
-/// The most that one reply lists, whatever COUNT is: what one turn of the server has time for.
-const LISTED_MAX: usize = 1_000;
-
-/// Reads `[COUNT n]`, the only option there is. Returns how many are listed at most.
+/// Reads `[COUNT n]`, the only option there is.
 pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) -> Result<usize, ErrorLine> {
     let (mut options, mut count) = (options.iter(), None);
     while let Some(option) = options.next() {
@@ -64,7 +61,7 @@ pub(super) fn count_option<A: AsRef<[u8]>>(options: &[A], unknown: ErrorLine) ->
         let number = number.and_then(|number| usize::try_from(number).ok());
         once(&mut count, number.filter(|number| (1..=COUNT_MAX).contains(number)).ok_or(COUNT)?, COUNT_TWICE)?;
     }
-    Ok(count.unwrap_or(COUNT_DEFAULT).min(LISTED_MAX))
+    Ok(count.unwrap_or(COUNT_DEFAULT))
 }
 
 /// Stores what an option says in `place`, which must be empty: each option is given at most once. `twice` is the error.

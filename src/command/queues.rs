@@ -16,7 +16,7 @@ impl Command for Queues {
     const SPEC: Spec = Spec {
         name: c"rlock.queues",
         summary: c"Lists the locks that have waiters, the longest queue first.",
-        complexity: c"O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default; at most 1000) and of locks that the user may not read; looks at most at 2000 of these",
+        complexity: c"O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default) and of locks that the user may not read; looks at most at 2000 of these",
         // Not in scripts, where nobody can know whose rights count.
         flags: c"readonly deny-script",
         audience: Audience::Onlookers,

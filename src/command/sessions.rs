@@ -59,9 +59,12 @@ fn parse<A: AsRef<[u8]>>(arguments: &[A]) -> Result<Request, ErrorLine> {
             let number = decimal(id.as_ref()).and_then(|id| u64::try_from(id).ok());
             number.map(Request::End).ok_or(ID)
         }
-        _ => count_option(options, OPTION).map(Request::List),
+        _ => count_option(options, OPTION).map(|count| Request::List(count.min(LISTED_MAX))),
     }
 }
+
+/// The most sessions that are listed, whatever COUNT is: more would take longer than a turn of the server.
+const LISTED_MAX: usize = 1_000;
 
 const ID: ErrorLine = ErrorLine(c"ERR END must be followed by a session's id, as RLOCK.SESSIONS lists it");
 

@@ -224,12 +224,12 @@ fn a_count_bounds_what_is_shown_and_not_what_is_told() {
 fn more_read_holds_than_are_looked_at() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
-    client.say("HSET k foreign 9223372036854775807 other 1999");
+    client.say("HSET k foreign 9223372036854775807 other 9999");
     let seen = client.say("RLOCK.INSPECT k");
     assert_eq!(left_ms(&seen, "foreign", "read"), &Reply::Nil, "nobody looked");
     assert!(left_ms(&seen, "ann", "read").as_int() > 0);
     assert_eq!(left_ms(&seen, "other", "read"), &Reply::Int(-2));
-    client.say("HSET k other 2000");
+    client.say("HSET k other 10000");
     let seen = client.say("RLOCK.INSPECT k");
     assert_eq!(left_ms(&seen, "other", "read"), &Reply::Nil, "one more than may be looked at, with ann's");
 }

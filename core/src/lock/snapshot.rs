@@ -14,7 +14,7 @@ pub const BROKEN_MAX: usize = 1_000;
 const BROKEN_HOLDS_MAX: i64 = 100_000;
 
 /// The most read holds whose leases are looked up to be shown.
-pub const READ_HOLDS_SHOWN_MAX: i64 = 2_000;
+pub const READ_HOLDS_SHOWN_MAX: i64 = 10_000;
 
 /// A lock that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
