@@ -238,7 +238,9 @@ fn the_right_to_each_command_of_the_module_is_looked_for() {
     let server = Server::start();
     let mut client = server.client();
     let commands = client.say("COMMAND LIST FILTERBY MODULE rlock");
-    let commands = commands.words();
+    // A build for tests has two more.
+    let commands = commands.words().into_iter().filter(|it| !["rlock.call", "rlock.panic"].contains(it));
+    let commands: Vec<_> = commands.collect();
     assert!(commands.len() > 10, "{commands:?}");
     client.say(&format!("ACL SETUSER default {}", commands.iter().map(|it| format!("-{it} ")).collect::<String>()));
     let (_, findings) = examined(rlock(&server, &["doctor", "--json"]));
