@@ -13,7 +13,7 @@ impl Command for Break {
     const SPEC: Spec = Spec {
         name: c"rlock.break",
         summary: c"Frees a lock by force; the next waiter gets it.",
-        complexity: c"O(N) with N the number of holders, of which it looks at most at 1000; read holds that take longer than a few ms are deleted later",
+        complexity: c"O(N) with N the number of holders, 1000 at most, and of their read holds, of which it looks at most at 100000; what takes longer than a few ms is deleted later",
         flags: c"write admin",
         audience: Audience::Operators,
         key: KeyUse::Deletes,

@@ -61,10 +61,10 @@ fn every_command_documents_itself_and_its_bounds() {
         ("rlock.macquire", "numkeys key multiple holder WAIT MAX FENCED SESSION", &[]),
         ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
         ("rlock.renew", "key holder", &[]),
-        ("rlock.inspect", "COUNT", &["at most at 2000", count]),
+        ("rlock.inspect", "COUNT", &["at most at 10000", count]),
         ("rlock.queues", "COUNT", &["at most at 2000", count]),
         ("rlock.sessions", "COUNT END", &[count]),
-        ("rlock.break", "key", &["at most at 1000"]),
+        ("rlock.break", "key", &["at most at 100000"]),
         ("rlock.events", "session ACK WAIT TTL", &[]),
         ("rlock.cancel", "session ticket multiple", &[]),
     ];
