@@ -189,12 +189,10 @@ impl Host for Server<'_> {
     }
 
     fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
-        self.turn.take_off(ANSWER_US);
         client.answer(reply::of_acquire(outcome, fenced));
     }
 
     fn answer_all(&self, client: BlockedClient, tokens: Vec<i64>) {
-        self.turn.take_off(ANSWER_US);
         client.answer(Ok(reply::of_several(tokens)));
     }
 
@@ -218,14 +216,12 @@ pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
     left_until_next(context, key.lend(), context.now())
 }
 
-/// How long the module may go on before the server's other clients get their turn, with the answers to blocked clients.
+/// How long the module may go on before the server's other clients get their turn. The server's replies to the waiters that
+/// were granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
 
-/// What the server needs to send an answer to a client that was blocked, after the module's part of the turn.
-const ANSWER_US: u64 = 5;
-
 /// What is left of a turn at least, however long the server's own work before it took.
-const TURN_LEFT_US: u64 = 500;
+const TURN_LEFT_US: u64 = 1_500;
 
 /// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
 #[derive(Default)]
@@ -237,11 +233,6 @@ impl Turn {
     pub fn begin_at(&self, began_us: u64) {
         let least = monotonic_us().saturating_add(TURN_LEFT_US);
         self.ends_at.set(Some(began_us.saturating_add(TURN_US).max(least)));
-    }
-
-    /// Ends the turn earlier by so much, if it has begun.
-    pub fn take_off(&self, us: u64) {
-        self.ends_at.set(self.ends_at.get().map(|end| end.saturating_sub(us)));
     }
 
     pub fn is_over(&self) -> bool {
