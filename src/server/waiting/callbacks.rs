@@ -20,7 +20,7 @@ use super::state::{self, Armed, Blocked, Hooks};
 use super::telling;
 use crate::server::edge::{ErrorLine, reply, users};
 use crate::server::ffi::api::{api, flag, guarded};
-use crate::server::ffi::context::{Context, monotonic_us};
+use crate::server::ffi::context::Context;
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
@@ -102,8 +102,7 @@ pub(super) fn arm_timer(context: &Context) {
 
 /// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
 fn arm_timer_at_once(context: &Context) {
-    let is_armed = state::get().timer.get().is_some_and(|armed| armed.since <= context.now());
-    if !state::get().events.timer_is_armed.replace(true) || !is_armed {
+    if !state::get().timer.get().is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
         arm_timer(context);
     }
 }
@@ -156,11 +155,7 @@ unsafe extern "C" fn key_event(
             _ if event == EVICTED => Some(Cause::Server),
             _ => None,
         };
-        let (events, is_sweep) = (&state::get().events, matches!(cause, Some(Cause::LeaseEnd | Cause::Server)));
-        events.is_sweep.set(is_sweep);
-        if is_sweep && events.swept_since_us.get().is_none() {
-            events.swept_since_us.set(Some(monotonic_us()));
-        }
+        state::get().events.is_sweep.set(matches!(cause, Some(Cause::LeaseEnd | Cause::Server)));
         let Some(cause) = cause else { return flag::OK };
         let strings = [key];
         // SAFETY: the server passes a context and a key's name, both for the time of this call.
@@ -304,18 +299,11 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
     guarded((), || {
         // The server frees the timer afterwards; stopping it then would free it twice.
         state::get().timer.set(None);
-        let events = &state::get().events;
-        events.timer_is_armed.set(false);
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
         close_unanswered(&context);
         if let Ok(mut engine) = state::engine() {
-            let server = Server::new(&context);
-            // The server's sweep of expired keys comes right before this, and other clients wait for both.
-            if let Some(since_us) = events.swept_since_us.take() {
-                server.begin_turn_at(since_us);
-            }
-            engine.catch_up(&server);
+            engine.catch_up(&Server::new(&context));
         }
         stop_listening_if_due(&context);
         fences::check_if_due(&context);

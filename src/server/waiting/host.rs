@@ -30,11 +30,6 @@ impl<'a> Server<'a> {
     pub fn new(context: &'a Context) -> Self {
         Self { context, turn: Turn::default(), is_fit: Cell::new(false) }
     }
-
-    /// The turn has begun then, but a part of it is left in any case.
-    pub(super) fn begin_turn_at(&self, began_us: u64) {
-        self.turn.begin_at(began_us);
-    }
 }
 
 impl Host for Server<'_> {
@@ -216,12 +211,8 @@ pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
     left_until_next(context, key.lend(), context.now())
 }
 
-/// How long the module may go on before the server's other clients get their turn. The server's replies to the waiters that
-/// were granted meanwhile come on top of it, and take about as long again.
+/// How long the module may go on before the server's other clients get their turn: a few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
-
-/// What is left of a turn at least, however long the server's own work before it took.
-const TURN_LEFT_US: u64 = 1_500;
 
 /// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
 #[derive(Default)]
@@ -230,11 +221,6 @@ struct Turn {
 }
 
 impl Turn {
-    pub fn begin_at(&self, began_us: u64) {
-        let least = monotonic_us().saturating_add(TURN_LEFT_US);
-        self.ends_at.set(Some(began_us.saturating_add(TURN_US).max(least)));
-    }
-
     pub fn is_over(&self) -> bool {
         let now = monotonic_us();
         let ends_at = self.ends_at.get().unwrap_or_else(|| now.saturating_add(TURN_US));

@@ -66,11 +66,6 @@ pub(super) struct Events {
     pub hears_clients: Cell<bool>,
     /// Whether the server caused the last event by itself.
     pub is_sweep: Cell<bool>,
-    /// Since when the server has removed keys by itself, if it has since the timer last went off: see
-    /// [`crate::server::ffi::context::monotonic_us`].
-    pub swept_since_us: Cell<Option<u64>>,
-    /// Whether the timer is armed for what was noted since it last went off.
-    pub timer_is_armed: Cell<bool>,
     /// Whether a post-notification job is set and has not run.
     pub job_is_set: Cell<bool>,
 }
