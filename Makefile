@@ -72,6 +72,7 @@ test-clients: setup module ## test the clients for other languages, all by one s
 	@scripts/test-clients.sh $(CLIENTS)
 
 test-peers: setup module ## run other projects' own lock tests on rlock; some: PEERS="redis-py redlock"
+	@scripts/setup.sh clients python node java
 	@scripts/test-peers.sh $(PEERS)
 
 test-deploys: setup module ## test that SIGTERM hands a lock over at once; some: CLIENTS="python go" ROUNDS=5
