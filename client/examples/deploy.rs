@@ -1,4 +1,4 @@
-//! A worker that holds a lock until it is told to end: `deploy URL KEY`. At SIGTERM, which containers and process managers
+//! A worker that holds a lock until SIGTERM: `deploy URL KEY`. At SIGTERM, which containers and process managers
 //! send at each deploy, it releases the lock at once, and its successor goes on. It says `held` when it has the lock.
 
 use rlock_client::Locks;

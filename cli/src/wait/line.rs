@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-/// Of several locks that of the first that somebody else holds, or that a grace keeps.
+/// Of several locks: that of the first which another client holds, or which a grace keeps.
 async fn place_of(locks: &Locks, wish: &Wish) -> Result<Option<Place>, Unanswered> {
     for key in divided(&wish.key, wish.all) {
         let seen = inspect(locks, key, SEEN).await?;

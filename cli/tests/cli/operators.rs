@@ -365,7 +365,7 @@ fn in_a_grace_each_command_says_so() {
     client.say("CONFIG SET rlock.grace 0");
     let ended = waits.end();
     assert!(is_grace(&ended.errors) && ended.errors.starts_with("rlock: key: 1st of 1 in line, "), "{ended:?}");
-    // One who may not ask is told what the server says by itself.
+    // Without the right to ask, the server's own words are shown.
     begin_grace(&mut client);
     client.say("ACL SETUSER default -rlock.inspect -info");
     run(rlock(&server, &["run", "--no-wait", "key", "true"])).failed(75, &["key: not free"]);

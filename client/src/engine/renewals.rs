@@ -175,7 +175,7 @@ impl Engine {
 
     fn renewal_is_over(&mut self, id: HoldId, errand: u64, renewed: Renewed, was_overdue: bool) {
         if let (Renewed::Yes(_), Some(keep)) = (&renewed, self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut())) {
-            // Those before it cannot renew more, and nobody waits for those behind it.
+            // Earlier ones cannot renew more, and no caller waits for later ones.
             keep.asked.retain(|it| it.errand > errand);
             keep.asked.iter_mut().for_each(|it| it.is_overdue = true);
         }

@@ -210,7 +210,7 @@ impl Client {
         Ok(Call::new(about, Some(self.open.clone()), granted))
     }
 
-    /// Whether somebody holds what this object of Python's describes.
+    /// Whether any client holds what this Python object describes.
     fn locked(&self, lock: Asked) -> PyResult<Call> {
         let (about, (wanted, _)) = (lock.about(), lock.read(None)?);
         let (locks, waiting) = self.opening(self.settings.clone());

@@ -70,7 +70,7 @@ fn deploys(name: &str, command: &str, rounds: usize) {
     assert!(late.is_empty(), "handed over too late, as (delay, allowed): {late:.1?}");
 }
 
-/// How long a process waited for a processor, for which nobody blames it. It may end meanwhile.
+/// How long a process waited for a processor, which is not its fault. It may end meanwhile.
 struct Waits {
     process: u32,
     before: Duration,

@@ -33,7 +33,7 @@ func run(ctx context.Context, url, key string) error {
 	return locks.Do(ctx, key, work)
 }
 
-// work lasts until it is told to end: by SIGTERM, or because the lock is lost.
+// work lasts until SIGTERM, or until the lock is lost.
 func work(ctx context.Context, _ *rlock.Held) error {
 	fmt.Println("held")
 	<-ctx.Done()
