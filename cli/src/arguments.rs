@@ -75,10 +75,11 @@ pub enum Command {
     Sessions(Sessions),
     #[command(after_help = TOP_HELP)]
     Top(Top),
-    #[command(after_help = STATUS_HELP)]
-    Status(Status),
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Doctor),
+    /// The same as `rlock doctor --short`
+    #[command(after_help = DOCTOR_HELP)]
+    Status(Doctor),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -320,16 +321,6 @@ pub struct Top {
     pub count: Option<u32>,
 }
 
-/// See whether all is well, in a few lines
-///
-/// Shows each server, its role and its rlock module, how many hold and wait, and what `rlock doctor` finds wrong.
-#[derive(Args, Debug)]
-pub struct Status {
-    /// Print JSON, for programs
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Find out which failure would lose a lock or stop all
 ///
 /// Looks at each server of the address, at its replicas and at its sentinels: their settings, whether those fit
@@ -337,6 +328,9 @@ pub struct Status {
 /// Changes nothing. What this user may not read is told as not known, and does not count as fine.
 #[derive(Args, Debug)]
 pub struct Doctor {
+    /// Say it in a few lines: each server, how many hold and wait, and what is wrong, without what mends it
+    #[arg(long)]
+    pub short: bool,
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
@@ -490,18 +484,10 @@ Examples:
   rlock top --batch --count 60 >locks.txt    the next minute, for later
 ";
 
-const STATUS_HELP: &str = "\
-Examples:
-  rlock status
-  rlock status --json
-
-Exit codes:
-  those of `rlock doctor`
-";
-
 const DOCTOR_HELP: &str = "\
 Examples:
   rlock doctor
+  rlock doctor --short                       the same: rlock status
   rlock -u redis+sentinel://10.0.0.11,10.0.0.12,10.0.0.13/locks doctor --json
 
 Exit codes:

@@ -9,7 +9,6 @@ mod advice;
 mod arguments;
 mod break_lock;
 mod by_client;
-mod complete_key;
 mod completions;
 mod doctor;
 mod exit;
@@ -49,11 +48,6 @@ fn main() -> ExitCode {
     if let Some(code) = manual::write_if_asked() {
         return code;
     }
-    let typed: Vec<_> = std::env::args_os().collect();
-    if let Some(words) = complete_key::asked(&typed) {
-        complete_key::print(words);
-        return ExitCode::SUCCESS;
-    }
     let code = match arguments::read().and_then(perform) {
         Ok(code) => code,
         Err(failure) => failure.tell(),
@@ -81,8 +75,8 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Break(args) => break_lock::break_lock(args, &server).await,
         Command::Sessions(args) => sessions::sessions(args, &server).await,
         Command::Top(args) => top::top(args, &server).await,
-        Command::Status(args) => doctor::status(args, &server).await,
-        Command::Doctor(args) => doctor::doctor(args, &server).await,
+        Command::Doctor(args) => doctor::doctor(args, args.short, &server).await,
+        Command::Status(args) => doctor::doctor(args, true, &server).await,
         Command::Completions { shell } => completions::print(*shell),
     }
 }

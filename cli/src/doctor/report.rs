@@ -1,10 +1,14 @@
 //! What was found, for people and for programs.
 
+use super::checks::GRACE;
 use super::finding::{Finding, Level};
 use super::reading::{Node, Reading};
 use crate::address::Address;
 use crate::greeting::version;
+use crate::ls::Glance;
+use crate::output;
 use crate::shown;
+use crate::table::Table;
 use serde_json::{Value, json};
 
 pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
@@ -25,14 +29,62 @@ pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
     text
 }
 
+/// In a few lines, with each server and how many hold and wait, and without the lines that mend.
+pub fn short(at: &Address, reading: &Reading, held: &Glance, findings: &[Finding]) -> String {
+    let mut text = format!("{at}: {}, {}, {}\n\n", parts(reading), waiting(reading), held_by(held));
+    let mut table = Table::new(["SERVER", "ROLE", "VERSION", "MODULE"], &[]);
+    reading.nodes.iter().for_each(|node| table.push(cells(node)));
+    text += &table.text(output::form());
+    text += "\n";
+    news(findings).for_each(|finding| text += &(line(finding) + "\n"));
+    text + match findings.iter().all(|finding| finding.level == Level::Note) {
+        true => "nothing is wrong\n",
+        false => "rlock doctor says how to mend it\n",
+    }
+}
+
+/// What is not fine, and a grace, which passes.
+fn news(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    findings.iter().filter(|finding| finding.level != Level::Note || finding.about == GRACE)
+}
+
+fn cells(node: &Node) -> [String; 4] {
+    let role = if node.follows.is_some() { "replica" } else { "master" };
+    let told = node.greeting();
+    let module = told.map(|told| told.module.map_or_else(|| "none".to_owned(), version));
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
+    [node.address.clone(), role.to_owned(), or_unknown(told.map(|told| told.server.clone())), or_unknown(module)]
+}
+
+fn waiting(reading: &Reading) -> String {
+    match (sum(reading, "rlock_waiters"), sum(reading, "rlock_locks_with_waiters")) {
+        (Some(waiters), Some(1)) => format!("{waiters} waiting for 1 lock"),
+        (Some(waiters), Some(locks)) => format!("{waiters} waiting for {locks} locks"),
+        _ => "how many wait is not known".to_owned(),
+    }
+}
+
+fn held_by(held: &Glance) -> String {
+    match held {
+        Glance { held: 0, complete: false } => "how many are held is not known".to_owned(),
+        Glance { held, complete } => format!("{}{held} held", if *complete { "" } else { "at least " }),
+    }
+}
+
+/// Of the masters: replicas do not know. `None`, if one of them does not tell.
+fn sum(reading: &Reading, name: &str) -> Option<u64> {
+    let told: Option<Vec<_>> = reading.masters().map(|node| node.info()?.number(name)).collect();
+    told.filter(|told| !told.is_empty()).map(|told| told.iter().sum())
+}
+
 /// Without what mends it.
-pub fn line(Finding { level, at, what, .. }: &Finding) -> String {
+fn line(Finding { level, at, what, .. }: &Finding) -> String {
     let servers = at.iter().map(|address| shown::line(address)).collect::<Vec<_>>().join(", ");
     format!("{}: {servers}: {}", level.word(), shown::line(what))
 }
 
 /// What belongs to it.
-pub fn parts(reading: &Reading) -> String {
+fn parts(reading: &Reading) -> String {
     let count = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
@@ -44,16 +96,24 @@ pub fn parts(reading: &Reading) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-pub fn object(reading: &Reading, findings: &[Finding], is_fine: bool) -> Value {
-    json!({
+/// The short form has what is held in addition.
+pub fn object(reading: &Reading, findings: &[Finding], held: Option<&Glance>, is_fine: bool) -> Value {
+    let shown: Vec<_> = match held {
+        Some(_) => news(findings).map(finding).collect(),
+        None => findings.iter().map(finding).collect(),
+    };
+    let mut object = json!({
         "fine": is_fine,
-        "servers": servers(reading),
-        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
-    })
-}
-
-pub fn servers(reading: &Reading) -> Value {
-    reading.nodes.iter().map(server).collect()
+        "servers": reading.nodes.iter().map(server).collect::<Value>(),
+        "findings": shown,
+    });
+    if let Some(held) = held {
+        object["waiters"] = json!(sum(reading, "rlock_waiters"));
+        object["locks_with_waiters"] = json!(sum(reading, "rlock_locks_with_waiters"));
+        object["held"] = held.held.into();
+        object["held_is_all"] = held.complete.into();
+    }
+    object
 }
 
 fn server(node: &Node) -> Value {
@@ -65,6 +125,29 @@ fn server(node: &Node) -> Value {
     })
 }
 
-pub fn finding(Finding { level, about, at, what, mend }: &Finding) -> Value {
+fn finding(Finding { level, about, at, what, mend }: &Finding) -> Value {
     json!({ "level": level.word(), "about": about, "at": at, "what": what, "mend": mend })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::checks::example::{alone, seen, watched};
+
+    #[test]
+    fn what_is_not_known_is_not_counted() {
+        let mut reading = watched();
+        assert_eq!(waiting(&reading), "how many wait is not known");
+        let info = &mut seen(&mut reading, 0).info.as_mut().unwrap().0;
+        info.insert("rlock_waiters".to_owned(), "5".to_owned());
+        info.insert("rlock_locks_with_waiters".to_owned(), "1".to_owned());
+        assert_eq!(waiting(&reading), "5 waiting for 1 lock");
+        reading.nodes.remove(0);
+        assert_eq!(waiting(&reading), "how many wait is not known", "replicas do not know");
+        assert_eq!(held_by(&Glance { held: 0, complete: false }), "how many are held is not known");
+        assert_eq!(held_by(&Glance { held: 2, complete: false }), "at least 2 held");
+        seen(&mut reading, 0).greeting = Err("NOPERM".to_owned());
+        assert_eq!(cells(&reading.nodes[0])[2..], ["not known", "not known"]);
+        assert_eq!(cells(&alone().nodes[0])[1..], ["master", "redis 7.0.15", "0.1.0"]);
+    }
 }

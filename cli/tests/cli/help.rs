@@ -194,8 +194,6 @@ fn bash_completes_with_them() {
     assert_eq!(bash_offers(&["rlock", "ru"]), ["run"]);
     assert_eq!(bash_offers(&["rlock", "run", "--rep"]), ["--replicas"]);
     assert_eq!(bash_offers(&["rlock", "top", "--sort", "w"]), ["waiters", "wait"]);
-    assert_eq!(bash_offers(&["rlock", "completions", ""]), ["bash", "elvish", "fish", "powershell", "zsh"]);
-    assert_eq!(bash_offers(&["rlock", "completions", "z"]), ["zsh"]);
 }
 
 /// CMD as it is completed by itself; of its own arguments bash knows that they are files, if nothing better.
@@ -208,11 +206,10 @@ fn bash_completes_cmd() {
 }
 
 #[test]
-fn fish_and_zsh_complete_cmd_and_the_shells() {
+fn fish_and_zsh_complete_cmd() {
     let fish = run(bare(&["completions", "fish"])).succeeded().to_owned();
     let of = |words: &[&str]| fish.lines().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(of(&["using_subcommand run", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
-    assert!(of(&["using_subcommand completions", "-f -a", "bash elvish fish powershell zsh"]), "{fish}");
     let zsh = run(bare(&["completions", "zsh"])).succeeded().to_owned();
-    assert!(zsh.contains("_cmdambivalent") && zsh.contains("(bash elvish fish powershell zsh)"), "{zsh}");
+    assert!(zsh.contains("_cmdambivalent"), "{zsh}");
 }

@@ -7,7 +7,6 @@ mod bad_input;
 mod doctor;
 mod help;
 mod hold;
-mod key_completion;
 mod lock;
 mod many;
 mod misread;

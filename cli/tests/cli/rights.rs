@@ -121,7 +121,7 @@ fn no_more_rights_are_needed_than_the_manual_says() {
     let server = Server::start();
     let mut client = server.client();
     let rows = rows();
-    assert_eq!(rows.len(), 17);
+    assert_eq!(rows.len(), 16);
     // The doctor shall find nothing wrong but what is missing.
     client.say("CONFIG SET appendonly yes");
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
