@@ -54,8 +54,7 @@ fn write(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A panic is a defect of ours: one line, and a code that says so. Where a screen is up, ratatui has taken it down
-/// before.
+/// A panic is a defect of ours: one line, and a code that says so. `top` takes down its screen before.
 pub fn say_defects_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
         say(&format!("a defect in rlock itself, please report it: {panic}"));

@@ -49,7 +49,7 @@ pub fn form_of_questions() -> Form {
 }
 
 /// How wide it is, if it is a terminal that says so.
-fn room_on(stream: &impl AsFd) -> Option<usize> {
+pub fn room_on(stream: &impl AsFd) -> Option<usize> {
     terminal_size::terminal_size_of(stream).map(|(width, _)| width.0.into())
 }
 

@@ -86,7 +86,8 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 }
 
-fn line<const COLUMNS: usize>(cells: &[impl AsRef<str>; COLUMNS], widths: &[usize; COLUMNS]) -> String {
+/// One row. A cell that is wider than its column is shortened.
+pub fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     let cells = cells.iter().zip(widths).map(|(cell, width)| {
         let cell = shown::shorten(cell.as_ref(), *width);
         let free = width.saturating_sub(shown::width(&cell));

@@ -56,7 +56,7 @@ fn table(state: &State) -> String {
     let mut table = Table::new(COLUMNS.map(Column::heading), &[(1, 20), (0, 20), (1, 10), (0, 10)]);
     let rows = state.shown();
     for row in rows.iter().take(LOOKED_AT) {
-        table.push(COLUMNS.map(|column| words::whole_cell(row, column)));
+        table.push(COLUMNS.map(|column| words::cell(row, column)));
     }
     let now = shown::moment(SystemTime::now());
     let mut lines = vec![format!("{now}  {}", words::headline(state)), words::rates(state)];

@@ -24,8 +24,8 @@ use Column::{Holder, HolderFor, Key, Kind, LeaseLeft, Next, OldestWait, Rate, Wa
 
 const NUMBERS: [Column; 3] = [Waiters, OldestWait, Rate];
 
-/// Between two columns.
-pub const SPACE: u16 = 2;
+/// Between two columns, as in every table.
+const SPACE: u16 = 2;
 
 /// What is left of a holder must at least tell some of them apart.
 const HOLDER_MIN: u16 = 10;

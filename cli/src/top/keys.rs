@@ -1,7 +1,7 @@
 //! What keys mean.
 
 use super::state::{Action, State};
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 const PAGE: isize = 10;
 const ALL: isize = isize::MAX;

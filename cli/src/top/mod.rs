@@ -11,6 +11,7 @@ mod looks;
 mod rows;
 mod screen;
 mod state;
+mod terminal;
 mod words;
 
 use crate::address;
@@ -21,15 +22,15 @@ use crate::operators;
 use crate::output;
 use crate::shown;
 use crate::signals::{Arrival, Signals};
+use crossterm::event::{self, Event};
 use looks::{Looker, Looks};
 use nix::sys::signal::Signal;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event};
 use rlock_client::Locks;
 use state::{Action, State};
 use std::io::{IsTerminal, stdin};
 use std::thread;
 use std::time::Duration;
+use terminal::Terminal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
@@ -54,16 +55,14 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
     }
     let mut signals = Signals::take(&ENDING)?;
     let looks = Looks::begin(looker, state.aim());
-    let mut terminal = ratatui::try_init().map_err(Failure::of_the_system)?;
-    let ended = attend(&mut terminal, state, looks, &locks, &mut signals).await;
-    ratatui::restore();
-    let arrival = ended?;
+    let terminal = Terminal::open().map_err(Failure::of_the_system)?;
+    let arrival = attend(terminal, state, looks, &locks, &mut signals).await?;
     Ok(arrival.map_or(0, |arrival| exit::by_signal(arrival.signal as i32)))
 }
 
 /// Until the user quits, or a signal comes.
 async fn attend(
-    terminal: &mut DefaultTerminal,
+    mut terminal: Terminal,
     mut state: State,
     mut looks: Looks,
     locks: &Locks,
@@ -72,7 +71,7 @@ async fn attend(
     let mut events = events();
     let (tell, mut told) = unbounded_channel();
     loop {
-        terminal.draw(|frame| screen::draw(frame, &mut state)).map_err(Failure::of_the_system)?;
+        terminal.show(|size| screen::lines(&mut state, size)).map_err(Failure::of_the_system)?;
         looks.aim_at(state.aim());
         tokio::select! {
             biased;

@@ -1,19 +1,14 @@
-//! How it looks. With NO_COLOR, bold and reversed do what colours do.
+//! How it looks.
 
 use super::columns::{self, Column, Longest};
 use super::looks::DETAIL_MAX;
 use super::rows::Row;
 use super::state::{Question, State};
+use super::terminal::{Line, Look};
 use super::words;
 use crate::inspect;
-use crate::output;
 use crate::shown;
-use crate::table::{Form, Heading};
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row as TableRow, Table, TableState};
+use crate::table::{self, Form, Heading};
 
 const KEYS: &str = "q quit  ? help  Enter inspect  s sort  r reverse  / filter  h held  b break";
 const KEYS_IN_DETAIL: &str = "q back   ? help   ↑↓ scroll   b break";
@@ -41,24 +36,27 @@ HOLDER FOR    how long this holder has been seen here: it may have had the lock
 NEXT          who gets it next
 ";
 
-pub fn draw(frame: &mut Frame, state: &mut State) {
-    let [first, second, third, body, last] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(0),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    frame.render_widget(Line::styled(words::headline(state), Modifier::BOLD), first);
-    frame.render_widget(second_line(state, second.width.into()), second);
-    frame.render_widget(notice(state), third);
-    match (state.help, state.detail.is_some()) {
-        (true, _) => frame.render_widget(Paragraph::new(HELP), body),
-        (_, true) => detail(frame, state, body),
-        _ => locks(frame, state, body),
-    }
-    frame.render_widget(Line::styled(keys(state), colour(Color::Cyan)), last);
+/// The whole screen, of so many columns and rows.
+pub fn lines(state: &mut State, (width, height): (u16, u16)) -> Vec<Line> {
+    let mut lines = vec![
+        Line::new(words::headline(state), Look::Bold),
+        Line::new(second_line(state, width.into()), Look::Plain),
+        notice(state),
+    ];
+    let height = usize::from(height);
+    let room = height.saturating_sub(lines.len() + 1);
+    lines.extend(match (state.help, state.detail.is_some()) {
+        (true, _) => plain(HELP).collect(),
+        (_, true) => detail(state, width.into(), room),
+        _ => locks(state, width, room),
+    });
+    lines.resize(height.saturating_sub(1), Line::default());
+    lines.push(Line::new(keys(state), Look::Keys));
+    lines
+}
+
+fn plain(text: &str) -> impl Iterator<Item = Line> {
+    text.lines().map(|line| Line::new(line, Look::Plain))
 }
 
 fn keys(state: &State) -> &'static str {
@@ -82,21 +80,21 @@ fn second_line(state: &State, width: usize) -> String {
 }
 
 /// What must not be overlooked comes before what was typed.
-fn notice(state: &State) -> Line<'static> {
+fn notice(state: &State) -> Line {
     if let Some(trouble) = words::trouble(state) {
-        return Line::styled(trouble, colour(Color::Red).add_modifier(Modifier::BOLD));
+        return Line::new(trouble, Look::Alarm);
     }
     if let Some(question) = question(state) {
-        return Line::styled(question, colour(Color::Red).add_modifier(Modifier::BOLD));
+        return Line::new(question, Look::Alarm);
     }
     if let Some(message) = &state.message {
-        return Line::styled(message.clone(), Modifier::BOLD);
+        return Line::new(message.clone(), Look::Bold);
     }
     if state.typing {
-        return Line::raw(format!("filter: {}_", state.filter));
+        return Line::new(format!("filter: {}_", state.filter), Look::Plain);
     }
     let filter = (!state.filter.is_empty()).then(|| format!("filter: {}", state.filter));
-    Line::raw(filter.into_iter().chain(words::remarks(state)).collect::<Vec<_>>().join("   "))
+    Line::new(filter.into_iter().chain(words::remarks(state)).collect::<Vec<_>>().join("   "), Look::Plain)
 }
 
 fn question(state: &State) -> Option<String> {
@@ -111,14 +109,12 @@ fn question(state: &State) -> Option<String> {
     })
 }
 
-fn locks(frame: &mut Frame, state: &mut State, area: Rect) {
-    let rows = state.shown();
-    if rows.is_empty() {
-        frame.render_widget(Paragraph::new(format!("\n{}", words::nothing(state))), area);
+fn locks(state: &mut State, width: u16, room: usize) -> Vec<Line> {
+    if state.shown().is_empty() {
         state.window = 0..0;
-        return;
+        return vec![Line::default(), Line::new(words::nothing(state), Look::Plain)];
     }
-    state.scroll(usize::from(area.height.saturating_sub(1)));
+    state.scroll(room.saturating_sub(1));
     let (rows, window) = (state.shown(), state.window.clone());
     let heading_of_key = match window.len() == rows.len() {
         true => Column::Key.heading().to_owned(),
@@ -128,19 +124,18 @@ fn locks(frame: &mut Frame, state: &mut State, area: Rect) {
         let words = if column == Column::Key { heading_of_key.clone() } else { column.heading().to_owned() };
         if column.sort() == Some(state.sort) { words + words::arrow(state) } else { words }
     };
-    let columns = columns::fit(area.width, longest(&rows, &heading(Column::Key)), state.sort);
-    let headings = TableRow::new(columns.iter().map(|(column, _)| heading(*column)));
-    let cells = |row: &&Row| {
-        let cells = columns.iter().map(|(column, width)| words::cell(row, *column, usize::from(*width)));
-        TableRow::new(cells.collect::<Vec<_>>())
+    let columns = columns::fit(width, longest(&rows, &heading(Column::Key)), state.sort);
+    let widths: Vec<_> = columns.iter().map(|(_, width)| usize::from(*width)).collect();
+    let line = |cell: &dyn Fn(Column) -> String| {
+        let cells: Vec<_> = columns.iter().map(|(column, _)| cell(*column)).collect();
+        table::line(&cells, &widths)
     };
-    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
-    let table = Table::new(rows[window.clone()].iter().map(cells), widths)
-        .column_spacing(columns::SPACE)
-        .header(headings.style(colour(Color::Yellow).add_modifier(Modifier::BOLD)))
-        .row_highlight_style(Modifier::REVERSED);
-    let mut place = TableState::default().with_selected(state.selected().checked_sub(window.start));
-    frame.render_stateful_widget(table, area, &mut place);
+    let (mut lines, selected) = (vec![Line::new(line(&heading), Look::Heading)], state.selected());
+    for place in window {
+        let look = if place == selected { Look::Selected } else { Look::Plain };
+        lines.push(Line::new(line(&|column| words::cell(rows[place], column)), look));
+    }
+    lines
 }
 
 /// Of all rows, also those that are not on the screen, so that the columns stay where they are.
@@ -157,18 +152,13 @@ fn longest(rows: &[&Row], heading_of_key: &str) -> Longest {
     }
 }
 
-fn detail(frame: &mut Frame, state: &mut State, area: Rect) {
-    let Some(detail) = &mut state.detail else { return };
-    let form = Form { heading: Heading::Plain, room: Some(area.width.into()) };
+fn detail(state: &mut State, width: usize, room: usize) -> Vec<Line> {
+    let Some(detail) = &mut state.detail else { return Vec::new() };
+    let form = Form { heading: Heading::Plain, room: Some(width) };
     let text = match &detail.lock {
         Some(lock) => inspect::text(&detail.key, lock, DETAIL_MAX, form),
         None => format!("{}: …", shown::name(&detail.key)),
     };
-    let lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);
-    detail.first_line = detail.first_line.min(lines.saturating_sub(area.height));
-    frame.render_widget(Paragraph::new(text).scroll((detail.first_line, 0)), area);
-}
-
-fn colour(colour: Color) -> Style {
-    if output::wants_colours() { Style::new().fg(colour) } else { Style::new() }
+    detail.first_line = detail.first_line.min(text.lines().count().saturating_sub(room));
+    plain(&text).skip(detail.first_line).collect()
 }

@@ -82,7 +82,7 @@ pub struct Trouble {
 pub struct Detail {
     pub key: Vec<u8>,
     pub lock: Option<Inspection>,
-    pub first_line: u16,
+    pub first_line: usize,
 }
 
 /// Whether to break the lock whose details are shown.
@@ -296,7 +296,6 @@ impl State {
 
     fn go_by(&mut self, steps: isize) {
         if let Some(detail) = &mut self.detail {
-            let steps = steps.clamp(-1_000, 1_000) as i16;
             detail.first_line = detail.first_line.saturating_add_signed(steps);
             return;
         }

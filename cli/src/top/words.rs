@@ -93,12 +93,7 @@ pub fn nothing(state: &State) -> &'static str {
     }
 }
 
-/// No wider than that.
-pub fn cell(row: &Row, column: Column, width: usize) -> String {
-    shown::shorten(&whole_cell(row, column), width)
-}
-
-pub fn whole_cell(row: &Row, column: Column) -> String {
+pub fn cell(row: &Row, column: Column) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     match column {
         Column::Key => shown::name(&row.key),

@@ -3,9 +3,9 @@
 
 use crate::arguments::Wish;
 use crate::failure::say;
+use crate::output;
 use crate::shown;
 use nix::unistd::{getpgrp, tcgetpgrp};
-use ratatui::crossterm::terminal;
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -35,9 +35,9 @@ impl Screen {
         match self {
             Self::Terminal { is_up } => {
                 if has_foreground() {
-                    let columns = terminal::size().map_or(80, |(columns, _)| columns);
+                    let columns = output::room_on(&stderr()).unwrap_or(80);
                     // A line that is as wide as the screen goes on in the next one.
-                    let line = shown::cut(&format!("rlock: {whole}"), usize::from(columns).saturating_sub(1));
+                    let line = shown::cut(&format!("rlock: {whole}"), columns.saturating_sub(1));
                     write(&format!("\r{line}\x1b[K"));
                     *is_up = true;
                 }
