@@ -2,6 +2,8 @@
 # scripts/server.sh [--sanitized] NAME: brings a server of scripts/servers.sh into target/servers/NAME, if it is not there
 # yet, and prints the path of the executable that runs it. Nothing is installed.
 #
+# target/servers leads to the user's cache, because building a server takes minutes and another checkout needs the same.
+#
 # --sanitized: the same sources built with the address sanitizer, in target/servers/NAME-sanitized. A server that goes on
 # after it has read what was freed passes most tests; this one ends there, and says where.
 set -euo pipefail
@@ -24,7 +26,11 @@ done_line() {
     echo "$dest/server"
 }
 # Two that want the same server at once would build it into each other.
-mkdir -p "$target/servers"
+if [ ! -e "$target/servers" ]; then
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/rlock/servers
+    mkdir -p "$cache" "$target"
+    ln -sfn "$cache" "$target/servers"
+fi
 exec 9>"$target/servers/$name$variant.lock"
 flock 9
 ! runs || { done_line && exit; }
