@@ -22,7 +22,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: test-minimum-rust test-bare trial-bare stage deb tarball wheel test-packages
+.PHONY: nightly test-newest test-minimum-rust test-bare trial-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -48,22 +48,17 @@ run: ## start a server with the module on a free port, to try it out
 	cargo build --profile trial -p rlock || scripts/setup.sh crates
 	@scripts/run.sh
 
-# Twice against the server: the debug build checks itself for overflows and broken promises of unsafe code; the release
-# build is what is shipped. The same packages and features both times, so that all is compiled once. First what was built
-# goes to disk: a replica that stores a snapshot would wait for that too.
-# What is built for other languages is tried in those.
-tested := --workspace --exclude rlock-node --exclude rlock-python --all-features
-
+# The tests are built once, with all checks; the module under them is the one that is shipped. `make test
+# RLOCK_MODULE=$PWD/target/debug/librlock.so` tries the one that checks itself for overflows and broken promises of unsafe
+# code. First what was built goes to disk: a replica that stores a snapshot would wait for that too.
 test: setup ## run all tests on this system's server
-	@echo "test: 1 of 4: builds the module for release"
+	@echo "test: 1 of 3: builds the module for release"
 	@scripts/build.sh module
-	@echo "test: 2 of 4: builds the tests; the first time this takes minutes"
-	env -u RLOCK_MODULE cargo test $(tested) --no-run
+	@echo "test: 2 of 3: builds the tests; the first time this takes minutes"
+	cargo tests --no-run
 	sync
-	@echo "test: 3 of 4: all tests, with the debug build; some minutes"
-	env -u RLOCK_MODULE cargo test $(tested)
-	@echo "test: 4 of 4: the tests that need a server, with the release build; two minutes"
-	cargo test $(tested) --test server --test storms --test wire
+	@echo "test: 3 of 3: runs all tests"
+	cargo tests
 	@echo "test: all passed"
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-spring, make test-clients, make test-matrix"
 
@@ -78,7 +73,7 @@ test-peers: setup module ## run other projects' own lock tests on rlock; some: P
 test-deploys: setup module ## test that SIGTERM hands a lock over at once; some: CLIENTS="python go" ROUNDS=5
 	@[ "$(CLIENTS)" = rust ] || scripts/setup.sh clients $(filter-out rust,$(CLIENTS))
 	@deploys=$$(scripts/adapters.sh --deploys $(CLIENTS)) && \
-		RLOCK_DEPLOYS=$$deploys RLOCK_DEPLOY_ROUNDS=$(or $(ROUNDS),100) cargo test $(tested) --test deploys
+		RLOCK_DEPLOYS=$$deploys RLOCK_DEPLOY_ROUNDS=$(or $(ROUNDS),100) cargo tests --test deploys
 
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
 client_features := blocking commands tls
@@ -96,6 +91,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	scripts/check-pages.sh
 	scripts/test-release.sh
 	scripts/test-setup.sh
+	scripts/count-lines.sh
 
 fmt: ## format the sources
 	@scripts/setup.sh lint
@@ -110,6 +106,14 @@ package: ## pack and build the client and the command as a registry would get th
 
 test-matrix: setup module ## run the server tests on all servers of docs/servers.md; some: SERVERS="redis-8.2 newest"
 	@scripts/test-matrix.sh $(SERVERS)
+
+# Named are the tests of what servers do differently: the rest does not get to the server.
+differs := cluster followers grace inspect info loading metadata notifications other_modules panics publishing replication \
+	selected_database unfit_servers killed life telling
+
+test-newest: setup ## run the tests of what servers do differently on the newest two, with the debug build
+	cargo tests --no-run
+	@RLOCK_MODULE=$(target)/debug/deps/$(library) TESTS="--test server -- $(differs)" scripts/test-matrix.sh newest
 
 test-sanitized: setup module ## run the server tests on the newest servers, with the address sanitizer; TESTS="--test wire"
 	@scripts/test-matrix.sh --sanitized $(SERVERS)
@@ -167,6 +171,12 @@ client-mutants: setup module ## check that the suite for clients catches clients
 
 chaos-mutants: setup ## check that chaos catches builds with one defect each; some: MUTANTS="last-come-first-served"
 	@scripts/chaos-mutants.sh $(MUTANTS)
+
+# What the gate leaves out, by what most often finds something. Each goes on when another has failed.
+nightly: setup ## run what .ci/run leaves out, some four hours, as root: all servers, all Redissons, mutants, peers, chaos
+	@printf 'make %s\n' "test RLOCK_MODULE=$(target)/debug/deps/$(library)" test-matrix test-redisson test-javas test-packages \
+		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri explore core-mutants client-mutants \
+		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
 	@scripts/setup.sh clients java

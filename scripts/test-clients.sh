@@ -61,7 +61,7 @@ java_tests() { mvn --batch-mode --no-transfer-progress --file tests/raw/java "-D
 # What every client has to do, with Rust's beside them, so that all wait in one queue.
 all_tests() {
     RLOCK_ADAPTERS="$adapters"$'\n'"rust=$target/debug/rust-adapter" RLOCK_MODULE=$module RLOCK_SERVER=$server \
-        cargo test --workspace --exclude rlock-node --exclude rlock-python --all-features --test conformance
+        cargo tests --test conformance
 }
 
 # Servers and tests are process groups of their own: so all that they started ends with them.

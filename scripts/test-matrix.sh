@@ -41,8 +41,7 @@ for name in $newest_servers; do
 done
 
 # Some tests need what the shipped module has not, and single tests do not build the module.
-read -ra tested_crates <<<"--workspace --exclude rlock-node --exclude rlock-python --all-features"
-cargo build "${tested_crates[@]}"
+cargo tests --no-run
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -54,7 +53,7 @@ run_tests() {
     # What was built and fetched goes to disk first: a replica that stores a snapshot would wait for that too.
     sync
     env "${watched[@]}" RLOCK_SERVER="$server" RLOCK_MODULE="$module" \
-        cargo test "${tested_crates[@]}" --no-fail-fast "${tests[@]}" 2>&1 | tee "$log"
+        cargo tests --no-fail-fast "${tests[@]}" 2>&1 | tee "$log"
 }
 
 # What the sanitizer needs, in $watched. The reports go to files, as the tests' servers have no output. abort_on_error: to
