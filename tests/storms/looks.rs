@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const MOST_PERCENT: f64 = 3.0;
 
 /// Long enough that what a server does now and then does not count for much.
-const LOOKED_ON: Duration = Duration::from_secs(5);
+const LOOKED_ON: Duration = Duration::from_secs(3);
 
 #[test]
 fn ten_thousand_locks_that_are_waited_for_and_never_end() {
