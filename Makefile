@@ -22,7 +22,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: nightly test-newest test-minimum-rust test-bare trial-bare stage deb tarball wheel test-packages
+.PHONY: nightly test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
 .PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-clients bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -135,7 +135,7 @@ test-monitoring: setup module ## run the dashboard's queries and the alerts of d
 test-minimum-rust: setup ## compile everything with the oldest Rust that Cargo.toml declares
 	@scripts/test-minimum-rust.sh
 
-test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint"
+test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint run"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
 
 stage:
@@ -154,9 +154,6 @@ wheel: stage ## build a package of both for those who have Python: target/packag
 
 test-packages: deb tarball wheel ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
 	@scripts/test-packages.sh $(SUITE)
-
-trial-bare: ## time make run and a first lock, phase by phase, from bare Debians 12 and 13, as root; one: SUITE=trixie
-	@for suite in $(or $(SUITE),bookworm trixie); do scripts/test-bare.sh $$suite run || exit 1; done
 
 # SECONDS is a word that bash has for itself, so it goes as an argument.
 chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single failovers" CLIENTS="python node go"

@@ -292,51 +292,11 @@ show_progress() {
     [ -z "$last" ] || [ ! -t 2 ] || printf '\r\033[K' >&2
 }
 
-# The lines for systems without apt. Nobody has tried them there.
-other_line() {
-    local manager=$1 thing names=""
-    for thing in $missing; do
-        case $manager:$thing in
-        dnf:cc) names+=" make gcc" ;;
-        dnf:c++) names+=" gcc-c++" ;;
-        dnf:libclang) names+=" clang-devel" ;;
-        dnf:lint) names+=" rustfmt clippy" ;;
-        dnf:python) names+=" python3" ;;
-        dnf:node) names+=" nodejs npm" ;;
-        dnf:java) names+=" java-devel maven" ;;
-        apk:cc) names+=" build-base" ;;
-        apk:c++) names+=" g++" ;;
-        apk:libclang) names+=" clang-dev" ;;
-        apk:lint) names+=" rustfmt rust-clippy" ;;
-        apk:python) names+=" python3" ;;
-        apk:node) names+=" nodejs npm" ;;
-        apk:java) names+=" openjdk21 maven" ;;
-        brew:cc | brew:c++) names+=" gcc make" ;;
-        brew:libclang) names+=" llvm" ;;
-        brew:lint) names+=" rust" ;;
-        brew:java) names+=" openjdk maven" ;;
-        brew:debootstrap) ;;
-        dnf:rust | apk:rust) names+=" rust cargo" ;;
-        *) names+=" $thing" ;;
-        esac
-    done
-    case $manager in
-    dnf) echo "sudo dnf install$names" ;;
-    apk) echo "apk add$names" ;;
-    brew) echo "brew install$names" ;;
-    esac
-}
-
 readonly needs="a C compiler, make, libclang with clang's headers, Rust 1.85 or newer with rustfmt and clippy, redis-server \
 7.0 or newer with redis-cli, tmux; to measure, valgrind; for the clients Python 3.10, Node.js 20 with npm, Go 1.24, a \
 JDK 17 with Maven, or newer"
 
 without_apt() {
-    local manager
-    for manager in dnf apk brew; do
-        ! has "$manager" ||
-            { say "missing:$missing${too_old:+ ($too_old)}. Rust must be 1.85 or newer. Untried, type: $(other_line "$manager")" && exit 1; }
-    done
     say "missing:$missing${too_old:+ ($too_old)}. Install what of these is not there: $needs."
     exit 1
 }

@@ -49,22 +49,6 @@ if grep -q bookworm /etc/os-release; then
     as_nobody scripts/setup.sh run || wrong "something is missing still"
 fi
 
-# Interrupted in the middle, and once more.
-set -m
-scripts/setup.sh install valgrind tcl >"$said" 2>&1 &
-group=$!
-set +m
-until grep -q "installed" "$said"; do
-    kill -0 "$group" 2>/dev/null || wrong "it ends before it installs"
-    sleep 0.01
-done
-kill -INT -- "-$group"
-! wait "$group" || wrong "it goes on when it is interrupted"
-is_said "stopped; the same command goes on from there"
-[ ! -e /usr/sbin/policy-rc.d ] || wrong "the policy against services is still there"
-scripts/setup.sh install valgrind tcl >"$said" 2>&1 || wrong "after that, the same command fails"
-valgrind --version >"$said" && echo 'exit 0' | tclsh || wrong "they are not there"
-
 # What else it says is tried with programs that are made up. Another make than GNU's is a program of Debian's.
 apt-get install -qq -y --no-install-recommends bmake tmux >"$said" 2>&1
 scripts/test-setup.sh
