@@ -217,26 +217,3 @@ async fn until(due: Option<Instant>) {
         None => pending().await,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::connect;
-    use std::net::{Ipv4Addr, TcpListener};
-    use tokio::runtime;
-
-    /// More than there are ports that a connection can begin at, each of which has its turn.
-    const ATTEMPTS: usize = 70_000;
-
-    #[test]
-    fn a_server_that_is_dead_is_not_connected_with_itself() {
-        let dead = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(async {
-            for _ in 0..ATTEMPTS {
-                // Somebody else may have been given the port in the meantime.
-                if let Ok(stream) = connect(dead).await {
-                    assert_ne!(stream.local_addr().unwrap(), stream.peer_addr().unwrap());
-                }
-            }
-        });
-    }
-}

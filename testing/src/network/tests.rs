@@ -1,7 +1,7 @@
 //! The network's troubles, seen from both of its ends: a client's socket, and a server that answers what it is sent.
 
 use super::{Order, Proxy, Sender};
-use crate::{PATIENCE, Server, wait_until};
+use crate::{PATIENCE, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -146,26 +146,11 @@ fn it_carries_much_both_ways_and_the_end_of_each_side() {
 }
 
 #[test]
-fn many_are_carried_at_a_time() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut streams: Vec<_> = (0..100).map(|_| connect(&proxy)).collect();
-    for round in 0..10 {
-        for (place, stream) in streams.iter_mut().enumerate() {
-            stream.write_all(format!("{place:4}{round:4}").as_bytes()).unwrap();
-        }
-        for (place, stream) in streams.iter_mut().enumerate() {
-            let mut answer = [0; 8];
-            stream.read_exact(&mut answer).unwrap();
-            assert_eq!(answer, format!("{place:4}{round:4}").as_bytes());
-        }
-    }
-}
-
-#[test]
 fn it_leads_elsewhere_on_the_same_port() {
     let (first, second) = (Echo::start(), Echo::start());
-    let proxy = network_to(&first);
+    let proxy = Proxy::start().unwrap();
+    assert_reset(&mut connect(&proxy));
+    proxy.obey(lead_to(first.port));
     let port = proxy.port;
     let mut stream = connected(&proxy);
     proxy.obey(lead_to(second.port));
@@ -173,16 +158,6 @@ fn it_leads_elsewhere_on_the_same_port() {
     assert_eq!(asks(&mut connect(&proxy), b"second"), b"second");
     assert_eq!((first.received(), second.received()), (b"hello".to_vec(), b"second".to_vec()));
     assert_eq!(proxy.port, port);
-}
-
-#[test]
-fn it_leads_nowhere_until_it_is_told_and_where_nobody_listens() {
-    let proxy = Proxy::start().unwrap();
-    assert_reset(&mut connect(&proxy));
-    let silent = tokio::net::TcpSocket::new_v4().unwrap();
-    silent.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    proxy.obey(lead_to(silent.local_addr().unwrap().port()));
-    assert_reset(&mut connect(&proxy));
 }
 
 #[test]
@@ -222,64 +197,6 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
 }
 
 #[test]
-fn what_is_delayed_is_under_way_together() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut stream = connected(&proxy);
-    delay(&proxy, BOTH, LATE);
-    let mut sending = stream.try_clone().unwrap();
-    let began = Instant::now();
-    let mut sent: Vec<u8> = Vec::new();
-    for number in 0..100 {
-        sending.write_all(format!("{number:4}").as_bytes()).unwrap();
-        sent.extend(format!("{number:4}").as_bytes());
-        // So that they are pieces of their own.
-        thread::sleep(Duration::from_millis(1));
-    }
-    let mut received = vec![0; sent.len()];
-    stream.read_exact(&mut received).unwrap();
-    assert_eq!(received, sent);
-    assert!(began.elapsed() < LATE * 50, "one after the other it would take {:?}", LATE * 100);
-    sending.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(rest(&mut stream), (Vec::new(), None), "the end is carried as well");
-}
-
-#[test]
-fn requests_are_lost_while_answers_arrive() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
-    let hellos = echo.received().len();
-    proxy.obey(Order::Lose(Sender::Client));
-    silenced.write_all(&vec![1; MUCH]).unwrap();
-    echo.connection(0).write_all(b"push").unwrap();
-    let mut pushed = [0; 4];
-    silenced.read_exact(&mut pushed).unwrap();
-    assert_eq!(pushed, *b"push");
-    assert!(is_silent(&silenced) && is_silent(&echo.connection(0)), "it stays");
-    proxy.obey(Order::Heal);
-    assert_reset(&mut silenced);
-    assert!(echo.has_received(hellos), "the server has heard nothing");
-    assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
-    connected(&proxy);
-}
-
-#[test]
-fn answers_are_lost_while_requests_arrive() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
-    let hellos = echo.received().len();
-    proxy.obey(Order::Lose(Sender::Server));
-    silenced.write_all(&vec![1; MUCH]).unwrap();
-    wait_until("the server has heard it all", || echo.has_received(hellos + MUCH));
-    assert!(is_silent(&silenced));
-    proxy.obey(Order::Heal);
-    assert_reset(&mut silenced);
-    assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
-}
-
-#[test]
 fn replicas_are_told_nothing_while_clients_are_answered() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
@@ -298,81 +215,6 @@ fn replicas_are_told_nothing_while_clients_are_answered() {
     assert_reset(&mut replica);
     assert_reset(&mut late);
     assert_eq!(asks(&mut client, b"whole"), b"whole");
-}
-
-#[test]
-fn a_server_does_not_learn_of_the_end_of_a_client_that_it_cannot_hear() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (gone, ended) = (connected(&proxy), connected(&proxy));
-    proxy.obey(Order::Lose(Sender::Client));
-    let (mut to_gone, mut to_ended) = (echo.connection(0), echo.connection(1));
-    ended.shutdown(Shutdown::Write).unwrap();
-    drop(gone);
-    // Whoever is gone resets the network's end when he is sent more: that is not carried either.
-    for _ in 0..10 {
-        to_gone.write_all(b"are you there?").unwrap();
-        to_ended.write_all(b"are you there?").unwrap();
-        let mut heard = [0; 14];
-        (&ended).read_exact(&mut heard).unwrap();
-    }
-    assert!(is_silent(&to_gone) && is_silent(&to_ended));
-    proxy.obey(Order::Heal);
-    wait_until("the server learns of it", || is_ended(&to_gone) && is_ended(&to_ended));
-}
-
-#[test]
-fn who_is_silenced_is_not_heard_any_more_and_who_comes_new_is() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (mut client, mut server_side) = (connected(&proxy), echo.connection(0));
-    proxy.obey(Order::Silence { sender: Sender::Client, hundredths: 100, seed: 1 });
-    client.write_all(b"are you there?").unwrap();
-    server_side.write_all(b"push").unwrap();
-    let mut pushed = [0; 4];
-    client.read_exact(&mut pushed).unwrap();
-    assert_eq!(pushed, *b"push", "the server is heard");
-    let mut new = connected(&proxy);
-    // What heals other troubles leaves this.
-    proxy.obey(Order::Heal);
-    client.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(asks(&mut new, b"whole"), b"whole");
-    assert!(is_silent(&server_side) && is_silent(&client), "nobody is told");
-    assert!(echo.has_received(b"hellohellowhole".len()));
-    proxy.obey(Order::CutSilenced);
-    assert_reset(&mut client);
-    wait_until("the server learns of it", || is_ended(&server_side));
-    assert_eq!(asks(&mut new, b"stays"), b"stays");
-}
-
-#[test]
-fn a_server_is_silenced_and_hears_its_clients_end() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (mut client, ended) = (connected(&proxy), connected(&proxy));
-    proxy.obey(Order::Silence { sender: Sender::Server, hundredths: 100, seed: 1 });
-    client.write_all(b"question").unwrap();
-    drop(ended);
-    wait_until("the server hears it", || echo.has_received(b"hellohelloquestion".len()));
-    wait_until("the server learns of the end", || is_ended(&echo.connection(1)));
-    proxy.obey(Order::Heal);
-    connected(&proxy);
-    assert!(is_silent(&client));
-    proxy.obey(Order::CutSilenced);
-    assert_reset(&mut client);
-}
-
-#[test]
-fn some_are_silenced_and_others_are_not() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut streams: Vec<_> = (0..100).map(|_| connected(&proxy)).collect();
-    proxy.obey(Order::Silence { sender: Sender::Server, hundredths: 30, seed: 7 });
-    proxy.obey(Order::CutSilenced);
-    let is_cut =
-        |stream: &mut TcpStream| stream.write_all(b"whole").is_err() || stream.read_exact(&mut [0; 5]).is_err();
-    let cut = streams.iter_mut().map(is_cut).filter(|is_cut| *is_cut).count();
-    assert!((10..=50).contains(&cut), "{cut}");
 }
 
 #[test]
@@ -401,33 +243,6 @@ fn what_comes_by_tls_goes_elsewhere_and_suffers_the_same() {
 }
 
 #[test]
-fn half_of_an_answer_is_all_that_comes() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let (mut first, mut second) = (connected(&proxy), connected(&proxy));
-    proxy.obey(Order::CutMidReply);
-    let mut later = connected(&proxy);
-    first.write_all(b"one two ").unwrap();
-    assert_eq!(rest(&mut first), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
-    proxy.obey(Order::Heal);
-    assert_eq!(asks(&mut second, b"whole"), b"whole", "it is over");
-    assert_eq!(asks(&mut later, b"whole"), b"whole", "it was not there");
-}
-
-#[test]
-fn half_of_an_answer_comes_late_as_well() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let mut stream = connected(&proxy);
-    delay(&proxy, BOTH, LATE);
-    proxy.obey(Order::CutMidReply);
-    let began = Instant::now();
-    stream.write_all(b"one two ").unwrap();
-    assert_eq!(rest(&mut stream), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
-    assert!(began.elapsed() >= LATE * 2);
-}
-
-#[test]
 fn who_comes_new_is_refused_and_who_is_there_stays() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
@@ -437,29 +252,6 @@ fn who_comes_new_is_refused_and_who_is_there_stays() {
     assert_eq!(asks(&mut stream, b"still"), b"still");
     proxy.obey(Order::Heal);
     connected(&proxy);
-}
-
-/// Of several, since somebody else's connection may begin at the same port as one of them, and to that one it is closed.
-#[test]
-fn a_server_can_listen_where_a_connection_through_the_network_begins() {
-    let echo = Echo::start();
-    let proxy = network_to(&echo);
-    let streams: Vec<_> = (0..5).map(|_| connected(&proxy)).collect();
-    let begins_at: Vec<_> = (0..streams.len()).map(|place| echo.connection(place).peer_addr().unwrap()).collect();
-    assert!(begins_at.iter().all(|address| address.port() != proxy.port));
-    assert!(begins_at.iter().any(|address| TcpListener::bind(address).is_ok()), "{begins_at:?}");
-}
-
-#[test]
-fn servers_take_who_comes_through_the_network_for_a_client_of_this_machine() {
-    let server = Server::start();
-    let proxy = Proxy::start().unwrap();
-    proxy.obey(lead_to(server.port()));
-    let mut stream = connect(&proxy);
-    stream.write_all(b"RLOCK.ACQUIRE lock me 1000\r\n").unwrap();
-    let mut answer = [0; 5];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, *b"$-1\r\n", "and not that the server is protected from strangers");
 }
 
 #[test]
@@ -476,4 +268,75 @@ fn when_it_is_dropped_all_is_closed() {
     }
     let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn what_one_side_sends_is_lost_while_it_hears_the_other() {
+    for lost in BOTH {
+        let echo = Echo::start();
+        let proxy = network_to(&echo);
+        let (mut silenced, mut idle) = (connected(&proxy), connected(&proxy));
+        let hellos = echo.received().len();
+        proxy.obey(Order::Lose(*lost));
+        silenced.write_all(&vec![1; MUCH]).unwrap();
+        if *lost == Sender::Server {
+            wait_until("the server has heard it all", || echo.has_received(hellos + MUCH));
+        } else {
+            hears_a_push(&echo, &mut silenced);
+            assert!(echo.has_received(hellos), "the server has heard nothing");
+        }
+        assert!(is_silent(&silenced), "it stays");
+        proxy.obey(Order::Heal);
+        assert_reset(&mut silenced);
+        assert_eq!(asks(&mut idle, b"whole"), b"whole", "of which nothing was lost");
+        connected(&proxy);
+    }
+}
+
+fn hears_a_push(echo: &Echo, stream: &mut TcpStream) {
+    echo.connection(0).write_all(b"push").unwrap();
+    let mut pushed = [0; 4];
+    stream.read_exact(&mut pushed).unwrap();
+    assert_eq!(pushed, *b"push");
+}
+
+#[test]
+fn a_connection_that_is_silenced_stays_so_and_a_new_one_is_whole() {
+    for sender in BOTH {
+        let echo = Echo::start();
+        let proxy = network_to(&echo);
+        let mut client = connected(&proxy);
+        proxy.obey(Order::Silence { sender: *sender, hundredths: 100, seed: 1 });
+        client.write_all(b"question").unwrap();
+        if *sender == Sender::Server {
+            wait_until("the server hears it", || echo.has_received(b"helloquestion".len()));
+        } else {
+            hears_a_push(&echo, &mut client);
+        }
+        // What heals other troubles leaves this.
+        proxy.obey(Order::Heal);
+        let mut new = connected(&proxy);
+        assert!(is_silent(&client), "nobody is told");
+        proxy.obey(Order::CutSilenced);
+        assert_reset(&mut client);
+        wait_until("the server learns of it", || is_ended(&echo.connection(0)));
+        assert_eq!(asks(&mut new, b"stays"), b"stays");
+    }
+}
+
+#[test]
+fn half_of_an_answer_is_all_that_comes() {
+    for late in [Duration::ZERO, LATE] {
+        let echo = Echo::start();
+        let proxy = network_to(&echo);
+        let (mut first, mut second) = (connected(&proxy), connected(&proxy));
+        delay(&proxy, BOTH, late);
+        proxy.obey(Order::CutMidReply);
+        let began = Instant::now();
+        first.write_all(b"one two ").unwrap();
+        assert_eq!(rest(&mut first), (b"one ".to_vec(), Some(ErrorKind::ConnectionReset)));
+        assert!(began.elapsed() >= late * 2);
+        proxy.obey(Order::Heal);
+        assert_eq!(asks(&mut second, b"whole"), b"whole", "it is over");
+    }
 }
