@@ -170,6 +170,7 @@ impl Client {
             let kind = self.run(&["TYPE", &name]).as_text().to_owned();
             let value = match kind.as_str() {
                 "hash" => list(self.hash(&name).into_iter().flat_map(|(field, value)| [text(&field), text(&value)])),
+                "zset" => self.run(&["ZRANGE", &name, "0", "-1", "WITHSCORES"]),
                 _ => self.run(&["GET", &name]),
             };
             let expiry = self.expiry(&name);

@@ -131,8 +131,13 @@ impl SlotMove {
     pub fn move_keys(&mut self) {
         let keys = self.source.say(&format!("CLUSTER GETKEYSINSLOT {} 1000", self.slot));
         for key in keys.words() {
-            ok(&mut self.source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", self.target_port));
+            self.move_key(key);
         }
+    }
+
+    /// Moves one key ahead of the others.
+    pub fn move_key(&mut self, key: &str) {
+        ok(&mut self.source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", self.target_port));
     }
 
     /// The slot is the target's. The third master hears of it in its own time.

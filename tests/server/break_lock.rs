@@ -2,7 +2,7 @@
 
 use crate::cluster::node;
 use crate::inspect::of;
-use rlock_testing::{Cluster, LeaseCheck, Reply, Server, Tap, list, start_waiting, text, wait_until};
+use rlock_testing::{LeaseCheck, Reply, Server, Tap, list, start_waiting, text, wait_until};
 
 #[test]
 fn a_lock_of_either_kind_goes_with_all_its_keys() {
@@ -253,21 +253,4 @@ fn in_a_cluster_every_name_can_be_looked_at_and_broken() {
         assert_eq!(client.keys(), kept);
         client.say("FLUSHALL");
     }
-}
-
-#[test]
-fn in_a_cluster_a_key_of_another_node_is_the_servers_own_error() {
-    let cluster = Cluster::start();
-    let key = cluster.key_on(1);
-    let mut elsewhere = cluster.masters[0].client();
-    for command in ["RLOCK.INSPECT", "RLOCK.BREAK"] {
-        let reply = elsewhere.run(&[command, &key]);
-        assert!(reply.as_error().starts_with("MOVED"), "{command}: {reply:?}");
-    }
-    // The queues are each node's own.
-    let mut there = cluster.masters[1].client();
-    there.run(&["RLOCK.ACQUIRE", &key, "ann", "600000"]);
-    let _bob = start_waiting(&cluster.masters[1], &format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
-    assert_eq!(elsewhere.say("RLOCK.QUEUES"), list([]));
-    assert_eq!(of(&there.say("RLOCK.QUEUES").as_list()[0], "key"), &text(&key));
 }

@@ -112,8 +112,7 @@ fn tokens_go_on_where_the_lock_is_left_behind() {
     waiting.send(&["RLOCK.ACQUIRE", &key, "bob", "600000", "WAIT", "0", "FENCED"]);
     first.until_waiting(1);
     let mut slot = cluster.begin_to_move(&key, 0, 1);
-    let port = cluster.masters[1].port().to_string();
-    assert_eq!(first.run(&["MIGRATE", "127.0.0.1", &port, &counter, "0", "10000"]).words(), ["OK"]);
+    slot.move_key(&counter);
     let again = first.run(&["RLOCK.ACQUIRE", &key, "ann", "600000", "FENCED"]);
     assert!(again.as_error().starts_with("TRYAGAIN the slot of this lock is moving"), "{again:?}");
     assert_eq!(first.run(&["RLOCK.RELEASE", &key, "ann"]), Reply::Int(1));

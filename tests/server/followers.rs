@@ -112,19 +112,15 @@ fn what_nobody_was_told_of_counts_as_a_change() {
 
 #[test]
 fn a_replica_that_comes_while_locks_change_has_them_all() {
-    for options in
-        [&["--repl-diskless-sync", "no"][..], &["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "1"]]
-    {
-        let (master, replica) = (Server::prepare().options(options).start(), replica());
-        let (mut ours, mut theirs) = (master.client(), replica.client());
-        until_nobody_follows(&mut ours);
-        let traffic = Traffic::on(&master);
-        replica.follow(&master);
-        assert!(is_followed(&mut ours));
-        traffic.goes_on();
-        traffic.end();
-        until_alike(&mut ours, &mut theirs);
-    }
+    let (master, replica) = (Server::start(), replica());
+    let (mut ours, mut theirs) = (master.client(), replica.client());
+    until_nobody_follows(&mut ours);
+    let traffic = Traffic::on(&master);
+    replica.follow(&master);
+    assert!(is_followed(&mut ours));
+    traffic.goes_on();
+    traffic.end();
+    until_alike(&mut ours, &mut theirs);
 }
 
 /// A second one comes while the first one's snapshot is on its way.

@@ -4,9 +4,7 @@ use crate::grace::{LONG_MS, begin, end};
 use crate::inspect::of;
 use crate::waiting::scene::{Outcome, Scene};
 use crate::waiting::{for_all_waiters, median};
-use rlock_testing::{
-    Client, Cluster, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, list, text, wait_until,
-};
+use rlock_testing::{Client, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, list, text, wait_until};
 
 for_all_waiters!(
     who_waits_is_let_in_as_permits_are_given_back,
@@ -14,10 +12,8 @@ for_all_waiters!(
     a_permit_that_ends_lets_the_next_in_within_5_ms,
     a_wait_that_ends_tells_when_the_first_permit_ends,
     whatever_takes_permits_away_lets_others_in,
-    all_who_wait_under_one_name_share_its_permit,
     nobody_is_let_in_within_a_grace,
     a_lock_and_permits_follow_each_other,
-    a_slot_that_moves_away_takes_its_permits_along,
 );
 
 /// By name: the server has them by their ends, which may be the same.
@@ -256,52 +252,6 @@ fn people_on_call_see_each_permit_and_break_all() {
     assert_eq!(client.say_all(["RLOCK.BREAK k", "RLOCK.BREAK k"]), [Reply::Int(1), Reply::Int(0)]);
 }
 
-#[test]
-fn in_a_transaction_and_a_script_nobody_waits() {
-    let (_server, mut client) = Server::with_client();
-    let replies =
-        client.transaction(["RLOCK.PACQUIRE k ann 600000 LIMIT 1", "RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0"]);
-    assert!(matches!(replies[..], [Reply::Nil, Reply::Int(590_000..=600_000)]), "{replies:?}");
-    let script = "return redis.call('RLOCK.PACQUIRE', KEYS[1], 'bob', '1000', 'LIMIT', '2', 'WAIT', '0')";
-    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Nil);
-}
-
-#[test]
-fn a_replica_and_an_aof_have_the_same_permits() {
-    let master = Server::prepare().append_only_file().start();
-    let replica = Server::prepare().without_module().start();
-    let (mut client, mut follower) = (master.client(), replica.client());
-    replica.follow(&master);
-    client.say_all((0..300).map(|number| format!("RLOCK.PACQUIRE k h{number} {} LIMIT 300", 600_000 + number)));
-    client.say_all((0..300).step_by(2).map(|number| format!("RLOCK.RELEASE k h{number}")));
-    client.say_all((0..300).step_by(3).map(|number| format!("RLOCK.RENEW k h{number} {}", 500_000 + number)));
-    let (digest, expiry) = (client.digest(), client.expiry("k"));
-    wait_until("the replica has them all", || follower.digest() == digest);
-    assert_eq!(follower.expiry("k"), expiry);
-    let restarted = master.crash().append_only_file().without_module().start();
-    assert_eq!((restarted.client().digest(), restarted.client().expiry("k")), (digest, expiry));
-}
-
-#[test]
-fn a_user_needs_the_command_and_the_key() {
-    let (server, mut client) = Server::with_client();
-    let mut eve = server.user("eve", "~k* +rlock.pacquire");
-    assert_eq!(eve.say("RLOCK.PACQUIRE k eve 600000 LIMIT 1"), Reply::Nil);
-    assert!(eve.say("RLOCK.PACQUIRE other eve 600000 LIMIT 1").as_error().starts_with("NOPERM"));
-    assert!(eve.say("RLOCK.ACQUIRE k1 eve 600000").as_error().starts_with("NOPERM"));
-    assert_eq!(client.keys(), ["k"]);
-}
-
-#[test]
-fn a_full_server_takes_permits_back_and_gives_none() {
-    let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 2");
-    client.say("CONFIG SET maxmemory 1");
-    assert!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 2").as_error().starts_with("OOM"));
-    assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
-}
-
 /// One tick of the clock ends them all, and as many wait.
 #[test]
 fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
@@ -326,23 +276,6 @@ fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
     });
     assert!(told.iter().enumerate().all(|(number, event)| event.ticket == format!("t{number}")), "in their order");
     assert_eq!(client.say("ZCARD k"), Reply::Int(3_001), "and the others are gone");
-}
-
-#[test]
-fn events_of_sorted_sets_are_heard_only_for_permits() {
-    let (server, mut client) = Server::with_client();
-    if !ServerVersion::under_test().ends_subscriptions() {
-        return;
-    }
-    let subscriptions = |client: &mut Client| client.figure("keyspace_subscriptions");
-    client.say_all(["RLOCK.ACQUIRE plain ann 600000", "RLOCK.PACQUIRE k ann 600000 LIMIT 1"]);
-    assert_eq!(subscriptions(&mut client), 0);
-    let plain = rlock_testing::start_waiting(&server, "RLOCK.ACQUIRE plain bob 600000 WAIT 0");
-    assert_eq!(subscriptions(&mut client), 1);
-    let permit = rlock_testing::start_waiting(&server, "RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0");
-    assert_eq!(subscriptions(&mut client), 2);
-    drop((plain, permit));
-    wait_until("nobody listens", || subscriptions(&mut client) == 0);
 }
 
 /// Its own, and not the key's.
@@ -494,23 +427,6 @@ fn whatever_takes_permits_away_lets_others_in(scene: &mut Scene) {
     }
 }
 
-fn all_who_wait_under_one_name_share_its_permit(scene: &mut Scene) {
-    scene.say("RLOCK.PACQUIRE k holder 600000 LIMIT 1");
-    let mut line: Vec<_> = ["ann 100000", "bob 100000", "ann 200000", "cid 100000", "ann 300000"]
-        .map(|who| scene.wait(&format!("RLOCK.PACQUIRE k {who} LIMIT 1 WAIT 0")))
-        .into();
-    scene.say("RLOCK.RELEASE k holder");
-    for number in [0, 2, 4] {
-        line[number].is_granted();
-    }
-    assert_eq!((holders(scene), scene.figure("waiters")), (vec!["ann".to_owned()], 2));
-    assert!(scene.expiry("k") > scene.time_ms() + 200_000, "the last of them says when it ends");
-    scene.say("RLOCK.RELEASE k ann");
-    line[1].is_granted();
-    scene.say("RLOCK.RELEASE k bob");
-    line[3].is_granted();
-}
-
 fn nobody_is_let_in_within_a_grace(scene: &mut Scene) {
     scene.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 2", "RLOCK.PACQUIRE k bob 600000 LIMIT 2"]);
     begin(scene, LONG_MS);
@@ -544,21 +460,4 @@ fn a_lock_and_permits_follow_each_other(scene: &mut Scene) {
     let mut eve = scene.wait("RLOCK.ACQUIRE k eve 600000 WAIT 0");
     scene.say("DEL k");
     eve.is_granted();
-}
-
-fn a_slot_that_moves_away_takes_its_permits_along(scene: &mut Scene) {
-    let cluster = Cluster::start();
-    let key = cluster.key_on(0);
-    let mut scene = scene.moved_to(&cluster.masters[0]);
-    let acquire = |holder: &str, more: &str| format!("RLOCK.PACQUIRE {key} {holder} 600000 LIMIT 1 {more}");
-    scene.say(&acquire("ann", ""));
-    let mut bob = scene.wait(&acquire("bob", "WAIT 0"));
-    let mut slot = cluster.begin_to_move(&key, 0, 1);
-    slot.move_keys();
-    slot.finish();
-    assert!(bob.outcome().is_error("TRYAGAIN"));
-    assert!(slot.target.say(&acquire("bob", "")).as_int() > 0);
-    assert_eq!(slot.target.say(&format!("RLOCK.RENEW {key} ann 600000")), Reply::Int(1));
-    assert_eq!(slot.target.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
-    assert_eq!(slot.target.say(&acquire("bob", "")), Reply::Nil);
 }

@@ -1,25 +1,7 @@
-//! Plain locks: ACQUIRE, RELEASE and RENEW by one holder and another, with their replies and what they leave behind.
+//! Plain locks: what ACQUIRE, RELEASE and RENEW reply and leave behind where `differential.rs`, which compares the rest with
+//! Redisson's scripts, has no counterpart.
 
 use rlock_testing::{LeaseCheck, Reply, Server, wait_until};
-
-#[test]
-fn a_free_lock_is_granted_with_its_lease() {
-    let (_server, mut client) = Server::with_client();
-    let lease = LeaseCheck::begin(&mut client);
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
-    lease.lease_is(&mut client, "k", 600_000);
-    assert_eq!(client.fields("k"), "{ann:1}");
-}
-
-#[test]
-fn the_holder_takes_it_again_and_the_lease_restarts() {
-    let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let lease = LeaseCheck::begin(&mut client);
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 300000"), Reply::Nil);
-    lease.lease_is(&mut client, "k", 300_000);
-    assert_eq!(client.fields("k"), "{ann:2}");
-}
 
 #[test]
 fn anyone_else_is_told_how_long_it_is_still_held() {
@@ -57,70 +39,22 @@ fn a_lease_that_ends_frees_the_lock() {
 }
 
 #[test]
-fn each_release_gives_one_hold_back_and_the_last_one_frees() {
-    let (_server, mut client) = Server::with_client();
-    for _ in 0..3 {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-    }
-    let end = client.expiry("k");
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
-    assert_eq!(client.fields("k"), "{ann:2}");
-    assert_eq!(client.expiry("k"), end, "without LEASE the lease stays");
-    let lease = LeaseCheck::begin(&mut client);
-    assert_eq!(client.say("RLOCK.RELEASE k ann LEASE 100000"), Reply::Int(0));
-    lease.lease_is(&mut client, "k", 100_000);
-    assert_eq!(client.say("RLOCK.RELEASE k ann LEASE 100000"), Reply::Int(1));
-    assert_eq!(client.keys(), [""; 0]);
-}
-
-#[test]
-fn only_the_holder_releases_and_renews() {
-    let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let before = client.digest();
-    assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RELEASE k bob ALL"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RENEW k bob 1000"), Reply::Int(0));
-    assert_eq!(client.say("RLOCK.RELEASE absent ann"), Reply::Nil);
-    assert_eq!(client.say("RLOCK.RENEW absent ann 1000"), Reply::Int(0));
-    assert_eq!(client.digest(), before);
-}
-
-#[test]
-fn all_drops_every_hold_and_can_be_said_again() {
-    let (_server, mut client) = Server::with_client();
-    for _ in 0..5 {
-        client.say("RLOCK.ACQUIRE k ann 600000");
-    }
-    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
-    assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Nil);
-    assert_eq!(client.keys(), [""; 0]);
-}
-
-#[test]
-fn renew_restarts_the_lease_longer_or_shorter() {
-    let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    for lease_ms in [900_000, 100_000] {
-        let lease = LeaseCheck::begin(&mut client);
-        assert_eq!(client.say(&format!("RLOCK.RENEW k ann {lease_ms}")), Reply::Int(1));
-        lease.lease_is(&mut client, "k", lease_ms);
-    }
-    assert_eq!(client.fields("k"), "{ann:1}");
-}
-
-#[test]
 fn a_full_server_still_unlocks_and_renews() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     client.say("RLOCK.ACQUIRE k ann 600000");
+    client.say("RLOCK.PACQUIRE p ann 600000 LIMIT 2");
     client.say("CONFIG SET maxmemory 1");
-    assert!(client.say("RLOCK.ACQUIRE free ann 600000").as_error().starts_with("OOM"));
-    assert!(client.say("RLOCK.RACQUIRE free ann 600000").as_error().starts_with("OOM"));
-    assert!(client.say("RLOCK.WACQUIRE free ann 600000").as_error().starts_with("OOM"));
+    for acquire in ["ACQUIRE free", "RACQUIRE free", "WACQUIRE free", "PACQUIRE p", "MACQUIRE 2 free other"] {
+        let limit = if acquire == "PACQUIRE p" { "LIMIT 2" } else { "" };
+        let refused = client.say(&format!("RLOCK.{acquire} bob 600000 {limit}"));
+        assert!(refused.as_error().starts_with("OOM"), "{acquire}: {refused:?}");
+    }
     assert_eq!(client.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(0));
     assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RENEW p ann 600000"), Reply::Int(1));
+    assert_eq!(client.say("RLOCK.RELEASE p ann"), Reply::Int(1));
 }
 
 #[test]

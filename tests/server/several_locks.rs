@@ -3,31 +3,23 @@
 use crate::cluster::node;
 use crate::grace::{LONG_MS, begin, end};
 use crate::inspect::of;
-use crate::waiting::killed::client_waiting_first;
 use crate::waiting::scene::{Outcome, Scene, Waiter};
 use crate::waiting::{for_all_waiters, median};
 use rlock_testing::{
-    Client, Cluster, Event, Random, Reply, Server, ServerVersion, Session, Tap, Wanted, list, start_waiting, text,
-    wait_until,
+    Client, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, list, start_waiting, text, wait_until,
 };
 
 for_all_waiters!(
     whoever_waits_is_let_in_when_the_last_lock_is_free,
     the_end_of_the_last_lease_lets_in_within_5_ms,
-    leases_that_end_together_let_all_in,
     whoever_waits_is_passed_four_times_at_most,
-    other_sets_pass_as_well,
-    single_waiters_keep_their_order,
     sets_with_the_same_locks_come_in_order,
     a_set_of_the_holder_comes_with_its_lock,
     a_wait_that_ends_tells_what_is_left_longest,
     whoever_leaves_leaves_all_queues,
-    a_replica_lets_all_go,
     a_grace_keeps_all_out,
     a_full_server_lets_nobody_in,
     a_lock_that_becomes_another_kind_ends_the_wait,
-    a_slot_that_moves_away_ends_the_wait,
-    a_lock_that_has_moved_ahead_ends_the_wait,
 );
 
 fn counts<const COUNT: usize>(client: &mut Client, keys: [&str; COUNT]) -> [String; COUNT] {
@@ -170,16 +162,6 @@ fn a_user_needs_each_key() {
 }
 
 #[test]
-fn in_a_transaction_and_a_script_nobody_waits() {
-    let (_server, mut client) = Server::with_client();
-    let replies = client.transaction(["RLOCK.MACQUIRE 2 a b ann 600000", "RLOCK.MACQUIRE 2 b c bob 600000 WAIT 0"]);
-    assert!(matches!(replies[..], [Reply::Nil, Reply::Int(590_000..=600_000)]), "{replies:?}");
-    let script = "return redis.call('RLOCK.MACQUIRE', 2, KEYS[1], KEYS[2], 'bob', '1000', 'WAIT', '0')";
-    assert!(is_busy(&client.run(&["EVAL", script, "2", "b", "c"])));
-    assert_eq!(client.run(&["EVAL", script, "2", "c", "d"]), Reply::Nil);
-}
-
-#[test]
 fn sixty_four_locks_come_as_one() {
     let (server, mut client) = Server::with_client();
     let keys: Vec<_> = (0..64).map(|number| format!("k{number}")).collect();
@@ -222,43 +204,6 @@ fn people_on_call_see_how_many_locks_a_waiter_waits_for() {
 }
 
 #[test]
-fn followers_get_one_transaction() {
-    let (server, mut client) = Server::with_client();
-    let mut tap = Tap::on(&server);
-    let lock = |command: &str| command.split(' ').filter(|word| !word.starts_with('1')).collect::<Vec<_>>().join(" ");
-    let drained = |tap: &mut Tap| tap.drain().iter().map(|command| lock(command)).collect::<Vec<_>>();
-    client.say("RLOCK.MACQUIRE 2 a b ann 600000");
-    let both = |who: &str| ["a", "b"].map(|key| format!("RESTORE {key} {{{who}:1}} ABSTTL REPLACE"));
-    let [of_a, of_b] = both("ann");
-    assert_eq!(drained(&mut tap), ["MULTI", &of_a, &of_b, "EXEC"]);
-    let mut waiting = start_waiting(&server, "RLOCK.MACQUIRE 2 a b bob 600000 WAIT 0");
-    client.say("RLOCK.RELEASE a ann");
-    drained(&mut tap);
-    client.say("RLOCK.RELEASE b ann");
-    assert_eq!(waiting.receive(), Reply::Nil);
-    let [of_a, of_b] = both("bob");
-    let unlock = "PUBLISH redisson_lock__channel:{b} 0";
-    assert_eq!(drained(&mut tap), ["MULTI", "DEL b", unlock, &of_a, &of_b, "EXEC"]);
-}
-
-#[test]
-fn a_replica_and_an_aof_have_the_same_locks() {
-    let master = Server::prepare().append_only_file().start();
-    let replica = Server::prepare().without_module().start();
-    let (mut client, mut follower) = (master.client(), replica.client());
-    replica.follow(&master);
-    client.say("RLOCK.MACQUIRE 3 a b c ann 600000 FENCED");
-    let mut waiting = start_waiting(&master, "RLOCK.MACQUIRE 3 d c b bob 700000 WAIT 0 FENCED");
-    client.say_all(["RLOCK.MACQUIRE 2 a e ann 800000", "RLOCK.RELEASE b ann", "RLOCK.RELEASE c ann"]);
-    assert!(matches!(waiting.receive().as_list(), [Reply::Nil, Reply::List(_)]));
-    let (digest, everything) = (client.digest(), client.everything());
-    wait_until("the replica has them all", || follower.digest() == digest);
-    assert_eq!(follower.everything(), everything);
-    let restarted = master.crash().append_only_file().without_module().start();
-    assert_eq!(restarted.client().everything(), everything);
-}
-
-#[test]
 fn a_session_is_told_once_and_of_the_shortest_lease() {
     let (_server, mut client, mut ann) = Server::with_session();
     client.say_all(["SET redisson_lock_token:{a} 1", "SET redisson_lock_token:{b} 6"]);
@@ -295,15 +240,6 @@ fn a_session_is_told_once_and_of_the_shortest_lease() {
     ann.wait_for("RLOCK.MACQUIRE 2 f e ann 600000 WAIT 0", "3");
     client.say("RLOCK.RELEASE e holder");
     assert_eq!(ann.told("WAIT 0"), [Event::granted(2, "3", None)]);
-}
-
-#[test]
-fn a_lock_that_is_gone_when_it_is_told_ends_in_nothing() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE a holder 600000");
-    ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
-    client.say_all(["RLOCK.RELEASE a holder", "RLOCK.BREAK b"]);
-    assert_eq!(ann.call("WAIT 0").grants_end_in(), [0]);
 }
 
 #[test]
@@ -356,24 +292,6 @@ fn whoever_dies_untold_gives_back_all_locks() {
     client.say("EXEC");
     assert_eq!(bob.receive(), Reply::Nil);
     wait_until("the other lock is free", || client.keys() == ["b", "c"]);
-}
-
-#[test]
-fn client_unblock_ends_the_wait_for_all() {
-    let (server, mut client) = Server::with_client();
-    client.say_all(["RLOCK.ACQUIRE a ann 300000", "RLOCK.ACQUIRE b ann 600000"]);
-    for how in ["TIMEOUT", "ERROR"] {
-        let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0");
-        let id = client_waiting_first(&mut client);
-        assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} {how}")), Reply::Int(1));
-        match bob.receive() {
-            Reply::Int(left) => assert!((590_000..=600_000).contains(&left), "the longest: {left}"),
-            error => assert!(how == "ERROR" && error.as_error().starts_with("UNBLOCKED"), "{error:?}"),
-        }
-        assert_eq!(client.figure("waiters"), 0);
-    }
-    client.say_all(["RLOCK.RELEASE a ann", "RLOCK.RELEASE b ann"]);
-    assert_eq!(client.keys(), [""; 0]);
 }
 
 /// Nobody is there to be told, so others get the locks; and then it is served as the first.
@@ -468,44 +386,6 @@ fn thousands_under_one_name_are_let_in_together() {
     assert_eq!(client.say("SLOWLOG GET"), list([]), "and nobody waits for them");
 }
 
-/// Whatever they share, in whatever order: each gets its turn, and no step of it takes long.
-#[test]
-fn two_thousand_over_eight_locks_all_get_their_turn() {
-    const MANY: usize = 2_000;
-    let (server, mut client) = Server::with_client();
-    let (mut ann, mut random) = (Session::open(&server, "many"), Random::from(8));
-    let mut wanted = Vec::new();
-    client.say("RLOCK.MACQUIRE 8 k0 k1 k2 k3 k4 k5 k6 k7 holder 600000");
-    for number in 0..MANY {
-        let mut keys: Vec<_> = (0..8).filter(|_| random.is(30)).map(|key| format!("k{key}")).collect();
-        if keys.is_empty() {
-            keys.push("k0".to_owned());
-        }
-        if random.is(50) {
-            keys.reverse();
-        }
-        ann.wait_for(
-            &format!("RLOCK.MACQUIRE {} {} h{number} 600000 WAIT 0", keys.len(), keys.join(" ")),
-            &number.to_string(),
-        );
-        wanted.push(keys);
-    }
-    client.say_all(["CONFIG SET slowlog-log-slower-than 50000", "SLOWLOG RESET"]);
-    client.say_all((0..8).map(|key| format!("RLOCK.RELEASE k{key} holder")));
-    let mut told = 0;
-    wait_until("all have had their turn", || {
-        for event in ann.told(&format!("WAIT 100 ACK {told}")) {
-            let keys = &wanted[event.ticket.parse::<usize>().unwrap()];
-            let freed = client.say_all(keys.iter().map(|key| format!("RLOCK.RELEASE {key} h{}", event.ticket)));
-            assert!(freed.iter().all(|reply| *reply == Reply::Int(1)), "{event:?}: {freed:?}");
-            told = event.seq;
-        }
-        told == i64::try_from(MANY).unwrap()
-    });
-    assert_eq!((client.keys(), client.figure("waiters")), (vec![], 0));
-    assert!(client.say("SLOWLOG LEN").as_int() <= 5, "{:?}", client.say("SLOWLOG GET"));
-}
-
 /// A scene in which a set of bob's waits for both locks, of which ann has the second.
 fn waits_for_both(scene: &mut Scene) -> Waiter {
     scene.say("RLOCK.ACQUIRE b ann 600000");
@@ -579,20 +459,6 @@ fn the_end_of_the_last_lease_lets_in_within_5_ms(scene: &mut Scene) {
     assert!(median(late.clone()) <= 5, "{late:?}");
 }
 
-fn leases_that_end_together_let_all_in(scene: &mut Scene) {
-    const MANY: i64 = 50;
-    let soon = scene.time_ms() + 300;
-    scene.say_all((0..=MANY).map(|number| format!("RLOCK.ACQUIRE k{number} ann 600000")));
-    let mut line: Vec<_> = (0..MANY)
-        .map(|number| scene.wait(&format!("RLOCK.MACQUIRE 2 k{number} k{} h{number} 5 WAIT 0", number + 1)))
-        .collect();
-    scene.say_all((0..=MANY).map(|number| format!("PEXPIREAT k{number} {soon}")));
-    for waiter in &mut line {
-        waiter.is_granted();
-    }
-    assert_eq!(scene.figure("waiters"), 0);
-}
-
 fn whoever_waits_is_passed_four_times_at_most(scene: &mut Scene) {
     let mut bob = waits_for_both(scene);
     for number in 0..3 {
@@ -618,45 +484,6 @@ fn whoever_waits_is_passed_four_times_at_most(scene: &mut Scene) {
     scene.say("RLOCK.RELEASE a bob");
     cid.is_granted();
     assert_eq!(scene.say("RLOCK.RELEASE b bob"), Reply::Int(1));
-}
-
-fn other_sets_pass_as_well(scene: &mut Scene) {
-    let mut bob = waits_for_both(scene);
-    scene.say("RLOCK.ACQUIRE c ann 600000");
-    let mut others: Vec<_> =
-        (0..5).map(|number| scene.wait(&format!("RLOCK.MACQUIRE 2 c a s{number} 600000 WAIT 0"))).collect();
-    scene.say("RLOCK.RELEASE c ann");
-    for (number, other) in others.iter_mut().take(4).enumerate() {
-        other.is_granted();
-        scene.say_all(["a", "c"].map(|key| format!("RLOCK.RELEASE {key} s{number}")));
-    }
-    assert_eq!((scene.keys(), scene.figure("waiters")), (vec!["b".to_owned()], 2), "now it is kept");
-    assert_eq!(scene.say("RLOCK.ACQUIRE c dan 600000"), Reply::Nil, "what only the others want is not");
-    scene.say("RLOCK.RELEASE c dan");
-    scene.say("RLOCK.RELEASE b ann");
-    bob.is_granted();
-    scene.say("RLOCK.RELEASE a bob");
-    others[4].is_granted();
-}
-
-fn single_waiters_keep_their_order(scene: &mut Scene) {
-    scene.say("RLOCK.ACQUIRE a ann 600000");
-    let mut bob = waits_for_both(scene);
-    let mut line: Vec<_> =
-        (0..6).map(|number| scene.wait(&format!("RLOCK.ACQUIRE a w{number} 600000 WAIT 0"))).collect();
-    let mut holder = "ann".to_owned();
-    for (number, waiter) in line.iter_mut().enumerate() {
-        if number == 4 {
-            scene.say(&format!("RLOCK.RELEASE a {holder}"));
-            assert_eq!(scene.keys(), ["b"], "four have passed");
-            scene.say("RLOCK.RELEASE b ann");
-            bob.is_granted();
-            holder = "bob".to_owned();
-        }
-        scene.say(&format!("RLOCK.RELEASE a {holder}"));
-        waiter.is_granted();
-        holder = format!("w{number}");
-    }
 }
 
 fn sets_with_the_same_locks_come_in_order(scene: &mut Scene) {
@@ -722,14 +549,6 @@ fn whoever_leaves_leaves_all_queues(scene: &mut Scene) {
     }
 }
 
-fn a_replica_lets_all_go(scene: &mut Scene) {
-    let mut bob = waits_for_both(scene);
-    scene.say("REPLICAOF 127.0.0.1 1");
-    let outcome = bob.outcome();
-    assert!(outcome.is_error("UNBLOCKED") || outcome == Outcome::CutOff, "{outcome:?}");
-    assert_eq!((scene.figure("waiters"), scene.keys()), (0, vec!["b".to_owned()]));
-}
-
 fn a_grace_keeps_all_out(scene: &mut Scene) {
     scene.say_all(["RLOCK.MACQUIRE 2 a b ann 600000"]);
     begin(scene, LONG_MS);
@@ -765,44 +584,4 @@ fn a_lock_that_becomes_another_kind_ends_the_wait(scene: &mut Scene) {
         assert_eq!(scene.keys(), ["b"], "{make}");
         scene.say("DEL b");
     }
-}
-
-fn a_slot_that_moves_away_ends_the_wait(scene: &mut Scene) {
-    let cluster = Cluster::start();
-    let tag = cluster.key_on(0);
-    let mut scene = scene.moved_to(&cluster.masters[0]);
-    let ask = |holder: &str, more: &str| format!("RLOCK.MACQUIRE 2 {{{tag}}}a {{{tag}}}b {holder} 600000 {more}");
-    scene.say(&format!("RLOCK.ACQUIRE {{{tag}}}b ann 600000"));
-    let mut line: Vec<_> = ["bob", "cid"].map(|holder| scene.wait(&ask(holder, "WAIT 0"))).into();
-    let mut slot = cluster.begin_to_move(&tag, 0, 1);
-    slot.move_keys();
-    slot.finish();
-    for waiter in &mut line {
-        let outcome = waiter.outcome();
-        assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
-    }
-    assert_eq!(scene.figure("waiters"), 0);
-    assert!(slot.target.say(&ask("bob", "")).as_int() > 0);
-    assert_eq!(slot.target.say(&format!("RLOCK.RELEASE {{{tag}}}b ann")), Reply::Int(1));
-    assert_eq!(slot.target.say(&ask("bob", "")), Reply::Nil);
-}
-
-/// One of its locks is at the next node already, when the other becomes free here.
-fn a_lock_that_has_moved_ahead_ends_the_wait(scene: &mut Scene) {
-    let cluster = Cluster::start();
-    let tag = cluster.key_on(0);
-    let mut scene = scene.moved_to(&cluster.masters[0]);
-    let [a, b] = ["a", "b"].map(|key| format!("{{{tag}}}{key}"));
-    scene.say_all([&a, &b].map(|key| format!("RLOCK.ACQUIRE {key} ann 600000")));
-    let mut bob = scene.wait(&format!("RLOCK.MACQUIRE 2 {a} {b} bob 600000 WAIT 0"));
-    let slot = cluster.begin_to_move(&tag, 0, 1);
-    let port = cluster.masters[1].port().to_string();
-    assert_eq!(scene.run(&["MIGRATE", "127.0.0.1", &port, &a, "0", "10000"]).words(), ["OK"]);
-    let split = scene.say(&format!("RLOCK.MACQUIRE 2 {a} {b} cid 600000"));
-    assert!(split.as_error().starts_with("TRYAGAIN"), "{split:?}");
-    assert_eq!(scene.say(&format!("RLOCK.RELEASE {b} ann")), Reply::Int(1));
-    let outcome = bob.outcome();
-    assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
-    assert_eq!((scene.keys(), scene.figure("waiters")), (vec![], 0));
-    drop(slot);
 }

@@ -7,22 +7,6 @@ fn granted(token: i64) -> Reply {
     list([Reply::Nil, Reply::Int(token)])
 }
 
-#[test]
-fn every_fenced_grant_counts_whatever_its_kind() {
-    let (_server, mut client) = Server::with_client();
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(1));
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(2));
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil, "an unfenced grant does not count");
-    client.say("RLOCK.RELEASE k ann ALL");
-    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 FENCED"), granted(3));
-    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000 FENCED"), granted(4));
-    client.say("RLOCK.RELEASE k ann");
-    client.say("RLOCK.RELEASE k bob");
-    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(5));
-    assert_eq!(client.say("RLOCK.WACQUIRE k ann 600000 FENCED"), granted(6));
-    assert_eq!(client.say("RLOCK.RACQUIRE k ann 600000 FENCED"), granted(7));
-}
-
 /// The counter is not there before, and the server is not to be asked of it as of a key that is.
 #[test]
 fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
@@ -43,32 +27,17 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
     }
 }
 
+/// What Redisson counts with INCR, RLOCK counts on; an expiry stays.
 #[test]
-fn a_refusal_does_not_count() {
+fn a_counter_goes_on_from_what_is_there() {
     let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
-    client.say("PERSIST k");
-    assert_eq!(client.say("RLOCK.ACQUIRE k bob 600000 FENCED"), list([Reply::Int(-1), Reply::Nil]));
-    assert_eq!(client.say("GET redisson_lock_token:{k}"), Reply::Text("1".into()));
-}
-
-#[test]
-fn the_counter_goes_on_from_redissons() {
-    let (_server, mut client) = Server::with_client();
-    for _ in 0..41 {
-        client.say("INCR redisson_lock_token:{k}");
+    for (before, token) in [(41, 42), (-3, -2)] {
+        client.say(&format!("SET redisson_lock_token:{{k}} {before} PXAT 9999999999999"));
+        assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(token));
+        assert_eq!(client.say("INCR redisson_lock_token:{k}"), Reply::Int(token + 1));
+        assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(token + 2));
+        assert_eq!(client.expiry("redisson_lock_token:{k}"), 9_999_999_999_999);
     }
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(42));
-    assert_eq!(client.say("INCR redisson_lock_token:{k}"), Reply::Int(43));
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(44));
-}
-
-#[test]
-fn a_counter_with_an_expiry_keeps_it_as_incr_does() {
-    let (_server, mut client) = Server::with_client();
-    client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(8));
-    assert_eq!(client.expiry("redisson_lock_token:{k}"), 9_999_999_999_999);
 }
 
 #[test]
@@ -89,13 +58,6 @@ fn a_counter_that_cannot_count_refuses_the_grant_whole() {
     client.say("RPUSH redisson_lock_token:{k} a");
     assert!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_error().starts_with("ERR fencing counter"));
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil, "without a token it does not matter");
-}
-
-#[test]
-fn a_counter_from_below_zero_counts_upwards() {
-    let (_server, mut client) = Server::with_client();
-    client.say("SET redisson_lock_token:{k} -3");
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(-2));
 }
 
 /// The largest number that is exact where numbers are floating point.

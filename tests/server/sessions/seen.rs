@@ -54,32 +54,6 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
     drop(blocked);
 }
 
-/// Those that were passed over are seen in their places.
-#[test]
-fn a_ticket_that_is_passed_over_is_seen_in_its_place() {
-    let (server, mut client) = Server::with_client();
-    let (mut ann, mut bob) = (Session::open(&server, "ann"), Session::open(&server, "bob"));
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    for number in 0..3 {
-        ann.wait_for(&format!("RLOCK.ACQUIRE k ann{number} 600000 WAIT 0"), &number.to_string());
-        bob.wait_for(&format!("RLOCK.ACQUIRE k bob{number} 600000 WAIT 0"), &number.to_string());
-    }
-    let holders = |client: &mut Client| -> Vec<String> {
-        waiters(client, "k").iter().map(|waiter| of(waiter, "holder").as_text().to_owned()).collect()
-    };
-    ann.hang_up(&server);
-    client.say("RLOCK.RELEASE k holder");
-    client.say("RLOCK.RELEASE k bob0");
-    assert_eq!(client.fields("k"), "{bob1:1}");
-    assert_eq!(holders(&mut client), ["ann0", "ann1", "ann2", "bob2"]);
-    ann.told("");
-    ann.wait_for("RLOCK.ACQUIRE k ann3 600000 WAIT 0", "3");
-    assert_eq!(holders(&mut client), ["ann0", "ann1", "ann2", "bob2", "ann3"]);
-    client.say("RLOCK.RELEASE k bob1");
-    assert_eq!(client.fields("k"), "{ann0:1}");
-    assert_eq!(holders(&mut client), ["ann1", "ann2", "bob2", "ann3"]);
-}
-
 #[test]
 fn queues_count_tickets_as_they_count_clients() {
     let (server, mut client, mut ann) = Server::with_session();

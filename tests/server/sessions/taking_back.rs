@@ -45,42 +45,6 @@ fn a_grant_that_nobody_knows_of_is_given_back_to_the_next() {
     }
 }
 
-#[test]
-fn what_is_granted_and_known_stays() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    for (ticket, confirm, found) in [("1", "ACK 1", 0), ("2", "RENEW", 1)] {
-        client.say("RLOCK.ACQUIRE k holder 600000");
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
-        client.say("RLOCK.RELEASE k holder");
-        assert_eq!(ann.told("").len(), 1);
-        if confirm == "RENEW" {
-            assert_eq!(client.say("RLOCK.RENEW k ann 500000"), Reply::Int(1));
-        } else {
-            ann.told(confirm);
-        }
-        assert_eq!(ann.cancel(ticket), Reply::Int(found), "{confirm}: its event is found, if it is there");
-        assert_eq!(client.fields("k"), "{ann:1}", "{confirm}");
-        assert_eq!(kept(&mut client), [1, 0, 0, 0], "{confirm}");
-        client.say("RLOCK.RELEASE k ann");
-    }
-}
-
-/// One of several holds that a holder was granted by tickets: only that one.
-#[test]
-fn one_hold_of_several_is_given_back() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    for ticket in ["1", "2", "3"] {
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", ticket);
-    }
-    client.say("RLOCK.RELEASE k holder");
-    for (ticket, left) in [("2", "{ann:2}"), ("1", "{ann:1}"), ("3", "{}")] {
-        assert_eq!(ann.cancel(ticket), Reply::Int(1));
-        assert_eq!(client.fields("k"), left);
-    }
-    assert_eq!((ann.told(""), client.keys()), (vec![], vec![]));
-}
-
 /// Only the last of a holder's read holds is told apart: so they are given back from the last to the first, in whatever
 /// order they are named.
 #[test]
@@ -95,26 +59,6 @@ fn all_read_holds_of_one_holder_are_given_back() {
         assert_eq!(ann.cancel(named), Reply::Int(3));
         assert_eq!((client.keys(), kept(&mut client)), (vec![], [1, 0, 0, 0]), "{named}");
     }
-}
-
-/// It has left too much unread, until it takes some of that back.
-#[test]
-fn nobody_overtakes_a_session_that_makes_room_by_taking_back() {
-    let (server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "first");
-    client.say("RLOCK.ACQUIRE other holder 600000");
-    let short = |number| format!("RLOCK.ACQUIRE other ann 600000 WAIT 1 SESSION the-session-of-ann {number}");
-    client.say_all((0..1_001).map(short));
-    wait_until("too much is unread", || client.figures(["sessions_unattended", "tickets"]) == [1, 1]);
-    client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.say("RLOCK.ACQUIRE k dan 600000 WAIT 0"), Reply::Nil, "it is passed over");
-    let mut eve = start_waiting(&server, "RLOCK.ACQUIRE k eve 600000 WAIT 0");
-    assert_eq!(ann.cancel("1000 999"), Reply::Int(2));
-    client.say("RLOCK.RELEASE k dan");
-    assert_eq!(client.fields("k"), "{ann:1}");
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!(eve.receive(), Reply::Nil);
 }
 
 #[test]
@@ -226,71 +170,6 @@ fn very_many_tickets_are_taken_back_in_one_command() {
         wait_until("all are taken back", || client.figure("tickets") == 0);
         assert_eq!(kept(&mut client), [1, 0, 0, 0], "{way}");
     }
-}
-
-/// After a lost answer: CANCEL tells 1, or else 0, and then the holder's own release clears up.
-#[test]
-fn a_lost_answer_is_cleared_up() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    let clear_up = |client: &mut Client, ann: &mut Session| {
-        let found = ann.cancel("1");
-        if found == Reply::Int(0) {
-            client.say("RLOCK.RELEASE k ann ALL");
-        }
-        found
-    };
-    ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(0));
-    assert_eq!(client.keys(), [""; 0]);
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(1));
-    client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.keys(), [""; 0]);
-    assert_eq!(clear_up(&mut client, &mut ann), Reply::Int(0), "it was never there");
-}
-
-/// A hold whose lease has ended was the holder's no more: what the same name has by then is not given back.
-#[test]
-fn a_lease_that_has_ended_is_not_given_back() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 30 WAIT 0", "1");
-    client.say("RLOCK.RELEASE k holder");
-    wait_until("the lease has ended", || client.expiry("k") == -2);
-    assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
-    assert_eq!(ann.cancel("1"), Reply::Int(1));
-    assert_eq!(client.fields("k"), "{ann:1}");
-    assert_eq!(ann.told(""), []);
-}
-
-/// The lock was taken away from under the grant, and the holder has it anew: that is not what was granted.
-#[test]
-fn a_lock_that_was_taken_away_is_not_given_back_by_its_next_life() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    for removal in ["DEL k", "RLOCK.BREAK k", "FLUSHALL"] {
-        client.say("RLOCK.ACQUIRE k holder 600000");
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-        client.say("RLOCK.RELEASE k holder");
-        client.say(removal);
-        assert_eq!(client.say("RLOCK.ACQUIRE k ann 500000"), Reply::Nil);
-        assert_eq!(ann.cancel("1"), Reply::Int(1), "{removal}");
-        assert_eq!(client.fields("k"), "{ann:1}", "{removal}");
-        client.say("FLUSHALL");
-    }
-}
-
-/// In the turn in which it is granted, before anyone could be told.
-#[test]
-fn a_ticket_is_taken_back_in_the_turn_of_its_grant() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    ann.arm("WAIT 1000");
-    let replies = client.transaction(["RLOCK.RELEASE k holder", "RLOCK.CANCEL the-session-of-ann 1", "EXISTS k"]);
-    assert_eq!(replies, [1, 1, 0].map(Reply::Int));
-    assert_eq!(ann.connection.receive().events(), []);
-    assert_eq!(client.figure("tickets"), 0);
 }
 
 #[test]

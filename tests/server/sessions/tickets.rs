@@ -24,19 +24,6 @@ fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
     assert_eq!(client.fields("k"), "{ann3:1}");
 }
 
-/// A reader that waits to write would wait for itself: refused at once, and nothing waits.
-#[test]
-fn a_reader_that_would_wait_for_itself_is_refused_at_once() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    let reply = ann.ask("RLOCK.WACQUIRE k ann 600000 WAIT 0", "1");
-    assert!(reply.as_error().starts_with("DEADLOCK "), "{reply:?}");
-    client.say("RLOCK.ACQUIRE plain holder 600000");
-    let reply = ann.ask("RLOCK.RACQUIRE plain ann 600000 WAIT 0", "1");
-    assert!(reply.as_error().starts_with("WRONGKIND "), "{reply:?}");
-    assert_eq!((client.figure("tickets"), client.figure("waiters"), ann.told("")), (0, 0, vec![]));
-}
-
 /// Nothing blocks, so a ticket waits wherever it comes from.
 #[test]
 fn a_ticket_waits_from_transactions_and_scripts() {

@@ -48,23 +48,6 @@ fn a_full_server_opens_no_session() {
     assert_eq!((ann.told(""), client.figure("sessions")), (vec![], 1));
 }
 
-#[test]
-fn a_full_server_ends_sessions_and_gives_back() {
-    for (server, mut client) in [Server::with_client(), crate::cluster::node()] {
-        let mut ann = Session::open(&server, "ann");
-        for (key, ticket) in [("k", "1"), ("{k}", "2")] {
-            client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
-            ann.wait_for(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0"), ticket);
-        }
-        ann.granted_untold(1_000, &["RLOCK.RELEASE k holder", "RLOCK.RELEASE {k} holder"]);
-        client.say("CONFIG SET maxmemory 1");
-        assert_eq!(ann.cancel("1"), Reply::Int(1));
-        assert_eq!(client.expiry("k"), -2);
-        wait_until("the session has ended", || client.figure("sessions") == 0);
-        wait_until("and has given back", || client.expiry("{k}") == -2);
-    }
-}
-
 /// What is given back then is nobody's, until the server may grant again.
 #[test]
 fn what_is_given_back_is_not_handed_on_by_a_server_that_may_not_grant() {
@@ -222,21 +205,4 @@ fn a_grant_whose_slot_moves_away_stays_with_its_lease() {
     wait_until("the new owner serves the lock", || !matches!(slot.target.run(&["HLEN", &key]), Reply::Error(_)));
     assert_eq!(slot.target.fields(&key), "{ann:1}");
     assert_eq!(client.say("DBSIZE"), Reply::Int(0));
-}
-
-/// As with clients that wait, the server would go on without the code that its timer calls.
-#[test]
-fn the_module_is_not_unloaded_from_under_a_session() {
-    let (mut server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    for waits in [true, false] {
-        let reply = client.say("MODULE UNLOAD rlock");
-        assert!(matches!(reply, Reply::Error(_)), "{waits}: {reply:?}");
-        assert_eq!(ann.told(""), [], "{waits}");
-        if waits {
-            assert_eq!(ann.cancel("1"), Reply::Int(1));
-        }
-    }
-    assert!(server.is_running());
 }

@@ -1,18 +1,16 @@
 //! While a grace runs nobody is let in, whatever frees the lock; and those who wait keep their order.
 
 use super::for_all_waiters;
-use super::scene::{Outcome, Scene};
+use super::scene::{First, Outcome, Scene};
 use crate::grace::{LONG_MS, begin, end};
 use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 
 for_all_waiters!(
     whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over,
     all_who_wait_are_let_in_in_their_order_when_the_grace_is_over,
-    who_waits_for_its_own_lock_is_let_in_past_those_who_wait_for_it,
     a_wait_that_ends_in_the_grace_is_told_when_to_ask_again,
     a_grace_that_ends_in_a_pause_lets_in_behind_the_pause,
     a_server_that_is_demoted_in_the_grace_lets_its_waiters_go,
-    a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away,
     what_is_granted_may_not_outlast_a_grace_that_was_made_shorter,
 );
 
@@ -57,23 +55,6 @@ fn all_who_wait_are_let_in_in_their_order_when_the_grace_is_over(scene: &mut Sce
     }
 }
 
-fn who_waits_for_its_own_lock_is_let_in_past_those_who_wait_for_it(scene: &mut Scene) {
-    for acquire in ["RLOCK.ACQUIRE", "RLOCK.WACQUIRE"] {
-        scene.say(&format!("{acquire} k ann {LONG_MS}"));
-        begin(scene, 4 * LONG_MS);
-        let left = scene.say(&format!("{acquire} k ann 1000")).as_int();
-        assert!(left > LONG_MS, "also its holder is told to wait: {left}");
-        let mut bob = scene.wait(&format!("{acquire} k bob 600000 WAIT 0"));
-        let mut ann = scene.wait(&format!("{acquire} k ann 600000 WAIT 0"));
-        assert_eq!(scene.say("RLOCK.RENEW k ann 600000"), Reply::Int(1));
-        end(scene);
-        ann.is_granted();
-        assert_eq!(scene.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
-        bob.is_granted();
-        scene.say("RLOCK.BREAK k");
-    }
-}
-
 fn a_wait_that_ends_in_the_grace_is_told_when_to_ask_again(scene: &mut Scene) {
     begin(scene, LONG_MS);
     let mut free = scene.wait("RLOCK.ACQUIRE free bob 600000 WAIT 30");
@@ -111,7 +92,8 @@ fn a_server_that_is_demoted_in_the_grace_lets_its_waiters_go(scene: &mut Scene) 
     assert_eq!(scene.figure("grace_left_ms"), 0, "a replica has none");
 }
 
-fn a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away(scene: &mut Scene) {
+#[test]
+fn a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away() {
     let start = |_| {
         let node = Server::prepare().in_cluster().load_arguments(&["grace", "7000000"]);
         node.options(&["--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no"]).start()
@@ -119,7 +101,7 @@ fn a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away(scene: 
     let cluster = Cluster { masters: (0..3).map(start).collect(), replicas: Vec::new() };
     Cluster::join(&cluster.masters.iter().collect::<Vec<_>>(), &[]);
     let key = cluster.key_on(0);
-    let mut here = scene.moved_to(&cluster.masters[0]);
+    let mut here = Scene::at(&cluster.masters[0], First::Client);
     let mut waiters = ["bob", "cid"].map(|name| here.wait(&format!("RLOCK.ACQUIRE {key} {name} 600000 WAIT 0")));
     let mut slot = cluster.begin_to_move(&key, 0, 1);
     slot.finish();

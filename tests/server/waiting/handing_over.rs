@@ -11,9 +11,6 @@ for_all_waiters!(
     the_hand_over_replicates_in_one_step_without_the_key_going,
     dead_readers_go_when_the_lock_is_handed_over,
     readers_are_let_in_together_up_to_the_next_writer,
-    readers_go_on_when_the_writer_before_them_leaves,
-    a_downgrade_lets_readers_in,
-    who_is_inside_is_never_queued,
     all_who_wait_under_the_name_of_a_holder_are_let_in_with_it,
 );
 
@@ -116,6 +113,15 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene)
     assert_eq!(actual[..5], expected[..5]);
     readers.iter_mut().for_each(Waiter::is_granted);
     assert_eq!(stream(), [""; 0], "nor is it replicated who was told");
+
+    scene.say("RLOCK.ACQUIRE l ann 600000");
+    let mut bob = scene.wait("RLOCK.MACQUIRE 2 m l bob 600000 WAIT 0");
+    stream();
+    scene.say("RLOCK.RELEASE l ann");
+    bob.is_granted();
+    let grants = ["m", "l"].map(|key| format!("RESTORE {key} <end> {{bob:1}} ABSTTL REPLACE"));
+    let released = ["MULTI", "DEL l", "PUBLISH redisson_lock__channel:{l} 0"].map(str::to_owned);
+    assert_eq!(stream(), [&released[..], &grants, &["EXEC".to_owned()]].concat());
 }
 
 fn dead_readers_go_when_the_lock_is_handed_over(scene: &mut Scene) {
@@ -187,37 +193,6 @@ fn readers_are_let_in_together_up_to_the_next_writer(scene: &mut Scene) {
         scene.say(&format!("RLOCK.RELEASE k {holder}"));
     }
     assert_eq!(scene.figure("waiters"), 0);
-}
-
-fn readers_go_on_when_the_writer_before_them_leaves(scene: &mut Scene) {
-    scene.say("RLOCK.RACQUIRE k ann 600000");
-    let writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    let mut readers = ["cid", "dan"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
-    writer.leave(scene);
-    wait_until("the readers go on", || scene.figure("waiters") == 0);
-    readers.iter_mut().for_each(Waiter::is_granted);
-    let mut writer = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 1000");
-    let mut readers = ["eve", "fay"].map(|name| scene.wait(&format!("RLOCK.RACQUIRE k {name} 600000 WAIT 0")));
-    assert!(matches!(writer.outcome(), Outcome::TimeIsUp(1..)));
-    readers.iter_mut().for_each(Waiter::is_granted);
-}
-
-fn a_downgrade_lets_readers_in(scene: &mut Scene) {
-    scene.say("RLOCK.WACQUIRE k ann 600000");
-    scene.say("RLOCK.RACQUIRE k ann 600000");
-    let mut reader = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
-    assert_eq!(scene.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
-    reader.is_granted();
-    assert_eq!(scene.fields("k"), "{ann:1,bob:1,mode:read}");
-}
-
-fn who_is_inside_is_never_queued(scene: &mut Scene) {
-    scene.say("RLOCK.WACQUIRE k ann 600000");
-    let mut waiter = scene.wait("RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    assert_eq!(scene.ask("RLOCK.WACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
-    assert_eq!(scene.ask("RLOCK.RACQUIRE k ann 600000 WAIT 0"), Reply::Nil);
-    assert_eq!(scene.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
-    waiter.is_granted();
 }
 
 /// A holder is granted its own lock at once, so when one of its waits is over all are.

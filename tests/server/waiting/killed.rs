@@ -62,30 +62,8 @@ fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
     }
 }
 
-/// As above, in a moment: the lease is over before the server comes to take it back.
-#[test]
-fn a_grant_that_has_ended_is_not_taken_back() {
-    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 20 WAIT 0");
-    let id = client_waiting_first(&mut client).to_string();
-    client.send_together(&[
-        &["RLOCK.RELEASE", "k", "ann"],
-        &["CLIENT", "KILL", "ID", &id],
-        &["DEBUG", "SLEEP", "0.05"],
-        &["RLOCK.ACQUIRE", "k", "dying", "600000"],
-    ]);
-    let replies = [(); 4].map(|()| client.receive());
-    assert_eq!(replies[3], Reply::Nil);
-    drop(dying);
-    client.say("RLOCK.ACQUIRE other ann 600000");
-    assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-    assert_eq!(client.fields("k"), "{dying:1}");
-}
-
 /// The id of the client that has waited longest.
-pub fn client_waiting_first(client: &mut Client) -> i64 {
+fn client_waiting_first(client: &mut Client) -> i64 {
     let clients = client.say("CLIENT LIST");
     let waiting = clients.as_text().lines().filter(|line| line.contains("cmd=rlock.") && line.contains("flags=b"));
     let ids = waiting.map(|line| line.split(['=', ' ']).nth(1).unwrap().parse().unwrap());
@@ -95,32 +73,42 @@ pub fn client_waiting_first(client: &mut Client) -> i64 {
 #[test]
 fn client_unblock_ends_a_wait_both_ways() {
     let (server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
-    assert!((1..=600_000).contains(&bob.receive().as_int()));
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} TIMEOUT")), Reply::Int(1));
-    assert_eq!(bob.receive().as_list()[1], Reply::Nil);
-    let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let id = client_waiting_first(&mut client);
-    assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} ERROR")), Reply::Int(1));
-    assert!(bob.receive().as_error().starts_with("UNBLOCKED"));
-    assert_eq!(bob.say("PING"), text("PONG"));
-    assert_eq!(client.figure("waiters"), 0);
-    assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
+    client.say_all(["RLOCK.ACQUIRE k ann 600000", "RLOCK.ACQUIRE l ann 300000"]);
+    for (ask, how) in [
+        ("RLOCK.ACQUIRE k bob 600000 WAIT 0", "TIMEOUT"),
+        ("RLOCK.ACQUIRE k bob 600000 WAIT 0 FENCED", "TIMEOUT"),
+        ("RLOCK.MACQUIRE 3 l k free bob 600000 WAIT 0", "TIMEOUT"),
+        ("RLOCK.ACQUIRE k bob 600000 WAIT 0", "ERROR"),
+        ("RLOCK.MACQUIRE 3 l k free bob 600000 WAIT 0", "ERROR"),
+    ] {
+        let mut bob = start_waiting(&server, ask);
+        let id = client_waiting_first(&mut client);
+        assert_eq!(client.say(&format!("CLIENT UNBLOCK {id} {how}")), Reply::Int(1));
+        match bob.receive() {
+            Reply::Int(left) => assert!(how == "TIMEOUT" && (590_000..=600_000).contains(&left), "{ask}: {left}"),
+            Reply::List(pair) => assert_eq!((how, &pair[1]), ("TIMEOUT", &Reply::Nil)),
+            reply => assert!(how == "ERROR" && reply.as_error().starts_with("UNBLOCKED"), "{ask}: {reply:?}"),
+        }
+        assert_eq!(bob.say("PING"), text("PONG"));
+        assert_eq!(client.figure("waiters"), 0);
+    }
+    client.say_all(["RLOCK.RELEASE k ann", "RLOCK.RELEASE l ann"]);
     assert_eq!(client.keys(), [""; 0]);
 }
 
 #[test]
 fn nothing_waits_in_transactions_and_scripts() {
     let (_server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    assert!(client.transaction(["RLOCK.ACQUIRE k bob 600000 WAIT 0"])[0].as_int() > 0);
-    let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', '600000', 'WAIT', '0')";
-    assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
+    client.say_all(["RLOCK.ACQUIRE k ann 600000", "RLOCK.PACQUIRE p ann 600000 LIMIT 1"]);
+    for ask in [
+        "RLOCK.ACQUIRE k bob 600000 WAIT 0",
+        "RLOCK.PACQUIRE p bob 600000 LIMIT 1 WAIT 0",
+        "RLOCK.MACQUIRE 2 l k bob 600000 WAIT 0",
+    ] {
+        assert!(client.transaction([ask])[0].as_int() > 0, "{ask}");
+        let script = ["EVAL", "return redis.call(unpack(ARGV))", "3", "k", "l", "p"];
+        assert!(client.run(&script.into_iter().chain(ask.split(' ')).collect::<Vec<_>>()).as_int() > 0, "{ask}");
+    }
     assert_eq!(client.figure("waits"), 0);
 }
 

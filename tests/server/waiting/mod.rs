@@ -1,29 +1,29 @@
-//! Waiting for a lock. What is promised holds for blocked clients, for tickets, and where both stand in one queue: so each
-//! promise is one function, and each of the three a test of it.
+//! Waiting for a lock. Each promise holds for blocked clients, for tickets, and where both wait in one queue. So each
+//! promise is one function with two tests: in one of them the first waiter is a client, the second a ticket, and so on; in
+//! the other the first is a ticket. Each place in a queue is a client's in one test and a ticket's in the other.
 
 mod bounded;
 mod followers;
 mod grace;
 mod handing_over;
-pub mod killed;
+mod killed;
 mod leaving;
 mod moving_on;
 pub mod scene;
 mod unfit_servers;
 
-/// Makes tests of promises: `blocked_clients::…`, `tickets::…` and `both::…`.
+/// Makes two tests of each promise: `client_first::…` and `ticket_first::…`.
 macro_rules! for_all_waiters {
     ($($promise:ident),* $(,)?) => {
-        for_all_waiters!(blocked_clients BlockedClients $($promise)*);
-        for_all_waiters!(tickets Tickets $($promise)*);
-        for_all_waiters!(both Both $($promise)*);
+        for_all_waiters!(client_first Client $($promise)*);
+        for_all_waiters!(ticket_first Ticket $($promise)*);
     };
-    ($name:ident $waiters:ident $($promise:ident)*) => {
+    ($name:ident $first:ident $($promise:ident)*) => {
         mod $name {
-            use crate::waiting::scene::{Scene, Waiters};
+            use crate::waiting::scene::{First, Scene};
             $(#[test]
             fn $promise() {
-                super::$promise(&mut Scene::at(&rlock_testing::Server::start(), Waiters::$waiters));
+                super::$promise(&mut Scene::at(&rlock_testing::Server::start(), First::$first));
             })*
         }
     };

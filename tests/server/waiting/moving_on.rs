@@ -147,10 +147,14 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
 /// Each event that is heard costs the client that causes it.
 fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
     let ends = ServerVersion::under_test().ends_subscriptions();
-    for (acquire, subscriptions) in [("RLOCK.ACQUIRE", 1), ("RLOCK.WACQUIRE", 2)] {
+    // How many there are for one waiter alone, and how many if none has ended before.
+    for (acquire, options, alone, in_all) in
+        [("RLOCK.ACQUIRE", "", 1, 1), ("RLOCK.WACQUIRE", "", 2, 2), ("RLOCK.PACQUIRE", " LIMIT 1", 2, 3)]
+    {
         for _ in 0..2 {
-            scene.say(&format!("{acquire} k ann 600000"));
-            let mut bob = scene.wait(&format!("{acquire} k bob 600000 WAIT 0"));
+            scene.say(&format!("{acquire} k ann 600000{options}"));
+            let mut bob = scene.wait(&format!("{acquire} k bob 600000{options} WAIT 0"));
+            let subscriptions = if ends { alone } else { in_all };
             assert_eq!(scene.figure("keyspace_subscriptions"), subscriptions, "{acquire}");
             scene.say("DEL k");
             assert_eq!(scene.figure("waiters"), 0, "not when the lock is next looked at anyway");

@@ -1,23 +1,23 @@
-//! A lock, a client that does everything but wait, and those who wait: blocked clients, a session by its tickets, or the
-//! one and the other in turn.
+//! A server, a client that does everything except wait, and the waiters: blocked clients, and tickets of one session, in
+//! turn.
 
 use rlock_testing::{Client, Event, Reply, Server, Session, start_waiting, wait_until};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+/// What the first waiter is. The second is the other, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiters {
-    BlockedClients,
-    Tickets,
-    Both,
+pub enum First {
+    Client,
+    Ticket,
 }
 
 pub struct Scene<'a> {
     pub server: &'a Server,
     /// Who speaks where nobody is named.
     client: Client,
-    waiters: Waiters,
+    first: First,
     session: Rc<RefCell<Told>>,
     waits: usize,
 }
@@ -48,14 +48,14 @@ pub enum Outcome {
 pub const GRANTED: Outcome = Outcome::Granted(None);
 
 impl<'a> Scene<'a> {
-    pub fn at(server: &'a Server, waiters: Waiters) -> Self {
+    pub fn at(server: &'a Server, first: First) -> Self {
         let told = Told { session: Session::open(server, "those-who-wait"), events: Vec::new() };
-        Self { server, client: server.client(), waiters, session: Rc::new(RefCell::new(told)), waits: 0 }
+        Self { server, client: server.client(), first, session: Rc::new(RefCell::new(told)), waits: 0 }
     }
 
     /// The same at another server.
     pub fn moved_to<'b>(&self, server: &'b Server) -> Scene<'b> {
-        Scene::at(server, self.waiters)
+        Scene::at(server, self.first)
     }
 
     /// The whole name of the session.
@@ -65,7 +65,7 @@ impl<'a> Scene<'a> {
 
     fn next_is_a_ticket(&mut self) -> bool {
         self.waits += 1;
-        self.waiters == Waiters::Tickets || self.waiters == Waiters::Both && self.waits % 2 == 0
+        (self.waits % 2 == 0) == (self.first == First::Client)
     }
 
     /// Has the next of those who wait send its command, and returns once it waits.

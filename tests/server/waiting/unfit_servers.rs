@@ -1,7 +1,7 @@
 //! When the server is in no state to grant, or no longer the one to do it.
 
 use super::for_all_waiters;
-use super::scene::{Outcome, Scene, Waiter};
+use super::scene::{First, Outcome, Scene, Waiter};
 use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 
 for_all_waiters!(
@@ -10,8 +10,6 @@ for_all_waiters!(
     loading_grants_nobody,
     no_grant_without_memory_or_enough_replicas,
     a_server_that_becomes_a_replica_lets_its_waiters_go,
-    a_failover_sends_the_waiters_away_and_grants_nobody,
-    a_slot_that_moves_away_sends_its_waiters_away,
 );
 
 fn no_grant_while_writes_are_paused(scene: &mut Scene) {
@@ -104,10 +102,11 @@ fn a_server_that_becomes_a_replica_lets_its_waiters_go(scene: &mut Scene) {
     assert!(redirected.try_receive().is_none_or(|reply| reply.as_error().starts_with("UNBLOCKED")));
 }
 
-fn a_failover_sends_the_waiters_away_and_grants_nobody(scene: &mut Scene) {
-    let new = Server::start();
-    let mut on_new = new.client();
-    new.follow(scene.server);
+#[test]
+fn a_failover_sends_the_waiters_away_and_grants_nobody() {
+    let (old, new) = (Server::start(), Server::start());
+    let (mut scene, mut on_new) = (Scene::at(&old, First::Client), new.client());
+    new.follow(&old);
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiters: Vec<_> =
         (0..5).map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} 600000 WAIT 0"))).collect();
@@ -115,7 +114,7 @@ fn a_failover_sends_the_waiters_away_and_grants_nobody(scene: &mut Scene) {
     assert_eq!(scene.say("FAILOVER"), text("OK"));
     wait_until("the replica is the master", || on_new.say("ROLE").words().first() == Some(&"master"));
     are_sent_away(&mut waiters);
-    assert_eq!(scene.server.client().figure("waiters"), 0);
+    assert_eq!(old.client().figure("waiters"), 0);
     assert_eq!(on_new.fields("k"), "{ann:1}");
     assert_eq!(on_new.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(on_new.keys(), [""; 0], "the new master grants nobody by itself");
@@ -126,26 +125,46 @@ fn a_failover_sends_the_waiters_away_and_grants_nobody(scene: &mut Scene) {
     assert_eq!(scene.moved_to(&new).ask("RLOCK.ACQUIRE k h0 600000 WAIT 0"), Reply::Nil, "who asks again is served");
 }
 
-fn a_slot_that_moves_away_sends_its_waiters_away(scene: &mut Scene) {
+/// Of all kinds. Of the request for two locks, one has moved ahead when the other becomes free here.
+#[test]
+fn a_slot_that_moves_away_sends_its_waiters_away() {
     let cluster = Cluster::start();
-    let (key, nodes) = (cluster.key_on(0), &cluster.masters);
-    let (mut here, mut there) = (scene.moved_to(&nodes[0]), scene.moved_to(&nodes[1]));
-    here.say(&format!("RLOCK.ACQUIRE {key} ann 600000"));
-    let mut waiters: Vec<_> =
-        (0..5).map(|number| here.wait(&format!("RLOCK.ACQUIRE {key} h{number} 600000 WAIT 0"))).collect();
-    let mut slot = cluster.begin_to_move(&key, 0, 1);
+    let (tag, nodes) = (cluster.key_on(0), &cluster.masters);
+    let [mut here, mut there] = [0, 1].map(|node| Scene::at(&nodes[node], First::Client));
+    let lock = |holder: &str, more: &str| format!("RLOCK.ACQUIRE {{{tag}}} {holder} 600000 {more}");
+    let permit = |holder: &str, more: &str| format!("RLOCK.PACQUIRE {{{tag}}}p {holder} 600000 LIMIT 1 {more}");
+    let set = |holder: &str, more: &str| format!("RLOCK.MACQUIRE 2 {{{tag}}}a {{{tag}}}b {holder} 600000 {more}");
+    here.say_all([lock("ann", ""), permit("ann", ""), set("ann", "")]);
+    let mut waiters: Vec<_> = ["bob", "cid"]
+        .iter()
+        .flat_map(|holder| [lock(holder, "WAIT 0"), permit(holder, "WAIT 0")])
+        .map(|ask| here.wait(&ask))
+        .collect();
+    let mut sets = ["bob", "cid"].map(|holder| here.wait(&set(holder, "WAIT 0")));
+    let mut slot = cluster.begin_to_move(&tag, 0, 1);
+    slot.move_key(&format!("{{{tag}}}a"));
+    let split = here.say(&set("dan", ""));
+    assert!(split.as_error().starts_with("TRYAGAIN"), "{split:?}");
+    assert_eq!(here.say(&format!("RLOCK.RELEASE {{{tag}}}b ann")), Reply::Int(1));
+    are_to_try_again(&mut sets);
     slot.move_keys();
     slot.finish();
-    for waiter in &mut waiters {
+    are_to_try_again(&mut waiters);
+    assert_eq!(here.figure("waiters"), 0);
+    let again = here.ask(&lock("again", "WAIT 0"));
+    assert!(again.as_error().starts_with("MOVED "), "{again:?}");
+    wait_until("the new owner serves the lock", || !matches!(there.say(&format!("HLEN {{{tag}}}")), Reply::Error(_)));
+    assert_eq!(there.fields(&format!("{{{tag}}}")), "{ann:1}", "no waiter was granted a second lock");
+    for (key, ask) in [("", lock("bob", "WAIT 0")), ("p", permit("bob", "WAIT 0")), ("a", set("bob", "WAIT 0"))] {
+        let mut bob = there.wait(&ask);
+        assert_eq!(there.say(&format!("RLOCK.RELEASE {{{tag}}}{key} ann")), Reply::Int(1));
+        bob.is_granted();
+    }
+}
+
+fn are_to_try_again<'a>(waiters: impl IntoIterator<Item = &'a mut Waiter>) {
+    for waiter in waiters {
         let outcome = waiter.outcome();
         assert!(outcome.is_error("TRYAGAIN"), "{outcome:?}");
-        let again = here.ask(&format!("RLOCK.ACQUIRE {key} again 600000 WAIT 0"));
-        assert!(again.as_error().starts_with("MOVED "), "{again:?}");
     }
-    wait_until("the new owner serves the lock", || !matches!(there.say(&format!("HLEN {key}")), Reply::Error(_)));
-    assert_eq!(there.fields(&key), "{ann:1}", "nobody was granted a second lock");
-    assert_eq!(here.figure("waiters"), 0);
-    let mut bob = there.wait(&format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
-    assert_eq!(there.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
-    bob.is_granted();
 }
