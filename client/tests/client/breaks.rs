@@ -1,7 +1,8 @@
-//! Connections that break while a lock is held: it is asked after at once, and a release says no more than is known.
+//! Connections that break while a lock is held: it is asked after at once, and a release says no more than is known. What the
+//! clients of all languages promise of that is in clients/conformance/tests/conformance/breaks.rs.
 
 use crate::proxy::Proxy;
-use crate::support::{exists, until, until_nothing_is_left, until_waiting, url, waits_for};
+use crate::support::{calls, exists, until, url};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Reply, Server, Start};
 use std::time::Duration;
@@ -35,35 +36,14 @@ fn shut_down(server: Server) -> Start {
     server.crash().options(&["--port", &port])
 }
 
-/// Over a unix socket and over TCP, whose connections break in different ways.
-fn addresses(server: &Server) -> [String; 2] {
-    [url(server), format!("redis://127.0.0.1:{}", server.port())]
-}
-
-/// The next renewal is twenty minutes away, and must not be waited for.
-#[tokio::test]
-async fn a_server_that_comes_back_without_its_locks_is_noticed_at_once() {
-    for address in 0..2 {
-        let server = Server::start();
-        let locks = locks_at(&addresses(&server)[address]).await;
-        let guards = guards(&locks).await;
-        let server = shut_down(server).start();
-        for (key, guard) in guards {
-            another_one_has_it(&server, key);
-            tokio::time::timeout(rlock_testing::PATIENCE, guard.lost()).await.expect("it is noticed");
-            let error = guard.release().await.unwrap_err();
-            assert!(error.is_lost(), "{error}");
-        }
-    }
-}
-
 /// The release may be what finds the connection broken, or come after that was seen, and the server asked. What it finds
-/// then is not its own doing.
+/// then is not its own doing. Connections over a unix socket and over TCP break in different ways.
 #[tokio::test]
 async fn a_release_right_after_a_break_is_no_success() {
-    for address in 0..2 {
+    for is_tcp in [false, true] {
         let server = Server::start();
-        let locks = locks_at(&addresses(&server)[address]).await;
+        let tcp = format!("redis://127.0.0.1:{}", server.port());
+        let locks = locks_at(if is_tcp { tcp } else { url(&server) }).await;
         let guards = guards(&locks).await;
         let server = shut_down(server).start();
         for (key, _) in &guards {
@@ -121,28 +101,6 @@ async fn a_release_that_is_lost_on_its_way_is_made_once_more() {
     }
 }
 
-/// The lock was given back, and the answer that said so is lost. The next one, that nothing is held, would be the same
-/// if somebody had taken it away before.
-#[tokio::test]
-async fn a_release_whose_answer_is_lost_with_its_connection_is_in_doubt() {
-    for taken_away in [false, true] {
-        let server = Server::start();
-        let mut client = server.client();
-        let network = Proxy::to(&server);
-        let locks = locks_at(network.url()).await;
-        for (key, guard) in guards(&locks).await {
-            if taken_away {
-                client.run(&["RLOCK.BREAK", key]);
-            }
-            network.cut_at_answer();
-            let error = guard.release().await.unwrap_err();
-            assert!(error.is_lost() && error.is_in_doubt(), "{key}: {error}");
-            assert_eq!(error.loss(), None, "{error}");
-            assert!(!exists(&mut client, key));
-        }
-    }
-}
-
 /// An answer that comes late is an answer: there is no doubt.
 #[tokio::test]
 async fn a_lock_that_was_taken_away_is_lost_whichever_answer_comes_first() {
@@ -157,35 +115,10 @@ async fn a_lock_that_was_taken_away_is_lost_whichever_answer_comes_first() {
         // either.
         network.hold_back();
         let release = tokio::spawn(guard.release());
-        let released = |client: &mut rlock_testing::Client| {
-            client.say("INFO commandstats").as_text().contains("cmdstat_rlock.release:calls=1,")
-        };
-        until("the second has come", || released(&mut client)).await;
+        until("the second has come", || calls(&mut client, "rlock.release") == 1).await;
         network.let_through();
         let error = release.await.unwrap().unwrap_err();
         assert!(error.is_lost() && !error.is_in_doubt(), "{key}: {error}");
         client.say("CONFIG RESETSTAT");
     }
-}
-
-/// The connections break, and at the same time the lock becomes free: however the two meet, the wait is not forgotten.
-#[tokio::test]
-async fn a_grant_that_comes_while_connections_are_made_anew_is_heard_of() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_at(url(&server)).await;
-    for round in 0..100 {
-        client.say("RLOCK.ACQUIRE a other 600000");
-        let waits = waits_for(locks.lock("a"));
-        until_waiting(&mut client, 1).await;
-        // Also while they are being made anew: then it asks again.
-        for _ in 0..4 {
-            client.say("CLIENT KILL TYPE normal SKIPME yes");
-            std::thread::sleep(Duration::from_micros(10 * round));
-        }
-        client.say("RLOCK.RELEASE a other");
-        let guard = tokio::time::timeout(Duration::from_secs(10), waits).await.expect("it is told").unwrap().unwrap();
-        guard.release().await.unwrap();
-    }
-    until_nothing_is_left(&mut client, "a").await;
 }

@@ -1,8 +1,8 @@
 //! Futures that are dropped at every point at which they can be: neither a waiter nor a hold stays behind.
 
 use crate::support::{locks_on, until_nothing_is_left};
-use rlock_client::{Guard, Lock};
-use rlock_testing::{Client, Server};
+use rlock_client::{Guard, Lock, Unfenced};
+use rlock_testing::Server;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -30,38 +30,45 @@ async fn dropped_after(steps: u32, mut future: Acquiring) -> bool {
     false
 }
 
-/// Drops what `acquiring` makes after each number of steps.
-async fn dropped_everywhere(client: &mut Client, keys: &[&str], acquiring: impl Fn() -> Acquiring) -> usize {
-    let mut finished = 0;
-    for steps in 0..STEPS {
-        finished += usize::from(dropped_after(steps, acquiring()).await);
-        for key in keys {
-            until_nothing_is_left(client, key).await;
-        }
-    }
-    finished
-}
-
-fn acquire(lock: Lock) -> Acquiring {
+fn acquire<K: Send + Sync + 'static>(lock: Lock<Unfenced, K>) -> Acquiring {
     Box::pin(async move { lock.acquire().await.ok() })
 }
 
-fn try_acquire(lock: Lock) -> Acquiring {
+fn try_acquire<K: Send + Sync + 'static>(lock: Lock<Unfenced, K>) -> Acquiring {
     Box::pin(async move { lock.try_acquire().await.unwrap() })
 }
 
 #[tokio::test]
-async fn a_free_lock() {
-    let server = Server::start();
+async fn what_is_free() {
+    let (server, replica) = (Server::start(), Server::start());
+    replica.follow(&server);
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    for lock in [locks.lock("key"), locks.read_write("key").read(), locks.read_write("key").write()] {
-        for acquiring in [acquire, try_acquire] {
-            let finished = dropped_everywhere(&mut client, &["key"], || acquiring(lock.clone())).await;
-            assert!(finished > 0, "no number of steps was enough");
+    let plain = || locks.lock("a");
+    let pair = || locks.read_write("a");
+    let (permits, several) = (|| locks.permits("a", 1), || locks.all(["a", "b", "c"]));
+    let confirmed = || plain().replicas(1, Duration::from_secs(10));
+    let all: [&dyn Fn() -> Acquiring; 10] = [
+        &|| acquire(plain()),
+        &|| try_acquire(plain()),
+        &|| acquire(plain().owner("job-7")),
+        &|| acquire(pair().read()),
+        &|| try_acquire(pair().read()),
+        &|| acquire(pair().write()),
+        &|| try_acquire(pair().write()),
+        &|| acquire(permits()),
+        &|| acquire(several()),
+        &|| acquire(confirmed()),
+    ];
+    for (place, acquiring) in all.iter().enumerate() {
+        let mut finished = 0;
+        for steps in 0..STEPS {
+            finished += usize::from(dropped_after(steps, acquiring()).await);
+            for key in ["a", "b", "c"] {
+                until_nothing_is_left(&mut client, key).await;
+            }
         }
-        let named = lock.owner("job-7");
-        dropped_everywhere(&mut client, &["key"], || acquire(named.clone())).await;
+        assert!(finished > 0, "no number of steps was enough for number {place}");
     }
 }
 
@@ -111,39 +118,4 @@ async fn a_release() {
         dropped_after(steps, Box::pin(async move { guard.release().await.map(|()| None).unwrap() })).await;
         until_nothing_is_left(&mut client, "key").await;
     }
-}
-
-#[tokio::test]
-async fn several_locks() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let all = || {
-        let set = locks.all(["a", "b", "c"]);
-        Box::pin(async move { set.acquire().await.ok() }) as Acquiring
-    };
-    assert!(dropped_everywhere(&mut client, &["a", "b", "c"], all).await > 0);
-}
-
-#[tokio::test]
-async fn a_permit() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let one = || {
-        let permits = locks.permits("key", 1);
-        Box::pin(async move { permits.acquire().await.ok() }) as Acquiring
-    };
-    assert!(dropped_everywhere(&mut client, &["key"], one).await > 0);
-}
-
-#[tokio::test]
-async fn a_lock_with_replicas() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let replica = Server::start();
-    replica.follow(&server);
-    let lock = locks.lock("key").replicas(1, Duration::from_secs(10));
-    assert!(dropped_everywhere(&mut client, &["key"], || acquire(lock.clone())).await > 0);
 }

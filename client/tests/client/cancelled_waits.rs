@@ -1,10 +1,11 @@
-//! Waits that end before the lock is free cost little: no connection, and as many requests as it takes to leave the
-//! queue.
+//! Waits that end before the lock is free leave the queue, and cost little: no connection, little memory of the server, and
+//! as many requests as it takes to leave.
 
 use crate::proxy::Proxy;
 use crate::support::{calls, locks_on, settled, until_nothing_is_left, until_waiting, waits_for};
 use rlock_client::Locks;
 use rlock_testing::{Client, Server};
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 const AT_ONCE: i64 = 200;
@@ -14,25 +15,47 @@ const REQUESTS_PER_WAIT: i64 = 2;
 /// A client may have one connection for what is told, one for all else, and lose one.
 const CONNECTIONS_MAX: i64 = 3;
 
+/// Far less than a connection takes.
+const BYTES_PER_WAITER: i64 = 4_096;
+
+/// For the connections themselves.
+const BYTES: i64 = 512 * 1_024;
+
 fn connections(client: &mut Client) -> i64 {
     client.info("stats").number("total_connections_received")
 }
 
+fn memory(client: &mut Client) -> i64 {
+    client.info("memory").number("used_memory")
+}
+
+/// Most are dropped, and of a tenth the time is up.
 #[tokio::test]
-async fn ten_thousand_waits_that_are_dropped_cost_no_connection_and_few_requests() {
+async fn ten_thousand_waits_that_end_cost_no_connection_little_memory_and_few_requests() {
     let server = Server::start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let memory_before = memory(&mut client);
     let locks = locks_on(&server).await;
     let connections_before = connections(&mut client);
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        let is_dropped = round % 10 > 0;
+        let limit = if is_dropped { Duration::MAX } else { Duration::from_millis(300) };
         let mut waits = JoinSet::new();
         for _ in 0..AT_ONCE {
             let lock = locks.lock("orders:42");
-            waits.spawn(async move { lock.acquire().await.map(drop) });
+            waits.spawn(async move { lock.acquire_timeout(limit).await.map(drop) });
         }
-        until_waiting(&mut client, AT_ONCE).await;
-        waits.shutdown().await;
+        if is_dropped {
+            until_waiting(&mut client, AT_ONCE).await;
+            let bytes = memory(&mut client) - memory_before;
+            assert!(bytes <= BYTES + AT_ONCE * BYTES_PER_WAITER, "{AT_ONCE} waits take {bytes} bytes");
+            waits.shutdown().await;
+        }
+        while let Some(waited) = waits.join_next().await {
+            let error = waited.unwrap().unwrap_err();
+            assert!(error.is_timeout(), "{error}");
+        }
         until_waiting(&mut client, 0).await;
     }
     settled(&locks).await;
@@ -41,53 +64,7 @@ async fn ten_thousand_waits_that_are_dropped_cost_no_connection_and_few_requests
     let all = AT_ONCE * ROUNDS;
     let told = format!("{all} waits: {requests} requests to leave, {more_connections} connections");
     assert!(requests <= all * REQUESTS_PER_WAIT && more_connections <= CONNECTIONS_MAX, "{told}");
-    assert_eq!(client.figure("grants"), 1, "the lock was somebody else's all the time");
-    client.say("RLOCK.RELEASE orders:42 other");
-    until_nothing_is_left(&mut client, "orders:42").await;
-}
-
-/// A program that is about to end drops its waits and settles: by then they have left the queue.
-#[tokio::test]
-async fn who_has_settled_waits_no_more() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE orders:42 other 600000");
-    let locks = locks_on(&server).await;
-    for _ in 0..20 {
-        let lock = locks.lock("orders:42");
-        let mut waits: Vec<_> = (0..10).map(|_| Box::pin(lock.acquire())).collect();
-        for wait in &mut waits {
-            assert!(futures_util::poll!(wait).is_pending());
-        }
-        until_waiting(&mut client, 10).await;
-        drop(waits);
-        settled(&locks).await;
-        assert_eq!(client.figure("waiters"), 0);
-    }
-}
-
-/// The same by time limits, which all end at about the same time.
-#[tokio::test]
-async fn waits_whose_time_is_up_cost_no_connection_and_few_requests() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("RLOCK.ACQUIRE orders:42 other 600000");
-    let locks = locks_on(&server).await;
-    let connections_before = connections(&mut client);
-    let mut waits = JoinSet::new();
-    for _ in 0..AT_ONCE {
-        let lock = locks.lock("orders:42");
-        waits.spawn(async move { lock.acquire_timeout(std::time::Duration::from_millis(500)).await.map(drop) });
-    }
-    while let Some(waited) = waits.join_next().await {
-        let error = waited.unwrap().unwrap_err();
-        assert!(error.is_timeout(), "{error}");
-    }
-    settled(&locks).await;
-    let requests = calls(&mut client, "rlock.cancel") + calls(&mut client, "rlock.release");
-    let more_connections = connections(&mut client) - connections_before;
-    let told = format!("{AT_ONCE} waits: {requests} requests to leave, {more_connections} connections");
-    assert!(requests <= AT_ONCE * REQUESTS_PER_WAIT && more_connections <= CONNECTIONS_MAX, "{told}");
+    assert_eq!(client.figure("grants"), 1, "the lock was another holder's all the time");
     client.say("RLOCK.RELEASE orders:42 other");
     until_nothing_is_left(&mut client, "orders:42").await;
 }

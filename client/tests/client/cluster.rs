@@ -1,6 +1,6 @@
 //! A client of a cluster: each lock at the owner of its slot, while slots move and masters die.
 
-use crate::support::{all_fail_within, exists, rival_of, until, until_waiting};
+use crate::support::{exists, rival_of, until, until_waiting};
 use rlock_client::{ErrorKind, Guard, Locks, Options};
 use rlock_testing::{Client, Cluster, Server};
 use std::time::{Duration, Instant};
@@ -37,20 +37,6 @@ async fn until_renewed(guard: &Guard, mut expiry: impl FnMut() -> i64) {
     assert!(!guard.is_lost());
 }
 
-#[tokio::test]
-async fn from_one_seed_locks_are_spread_over_all_masters() {
-    let cluster = Cluster::start();
-    let locks = Locks::options().connect_to_cluster([url(&cluster.masters[1])]).await.unwrap();
-    for (place, master) in cluster.masters.iter().enumerate() {
-        let (key, mut client) = (cluster.key_on(place), master.client());
-        let guard = locks.lock(key.as_str()).fenced().acquire().await.unwrap();
-        assert_eq!(client.hash(&key), [(guard.holder().into_owned(), "1".to_owned())]);
-        assert!(locks.lock(key.as_str()).try_acquire().await.unwrap().is_none());
-        guard.release().await.unwrap();
-        assert!(!exists(&mut client, &key));
-    }
-}
-
 /// Who takes one node for the whole is told which one it would be.
 #[tokio::test]
 async fn a_lone_node_sends_away() {
@@ -81,19 +67,6 @@ async fn a_lock_is_renewed_and_released_where_its_slot_has_moved() {
     kept.release().await.unwrap();
     let again = locks.lock(keys[0].as_str()).acquire().await.unwrap();
     assert_eq!(there.hash(&keys[0]), [(again.holder().into_owned(), "1".to_owned())]);
-}
-
-#[tokio::test]
-async fn a_client_with_an_old_map_is_sent_on() {
-    let cluster = Cluster::start();
-    let locks = connect(Locks::options(), &cluster).await;
-    let key = cluster.key_on(0);
-    // Learns the map.
-    locks.lock(key.as_str()).acquire().await.unwrap().release().await.unwrap();
-    let mut moved = cluster.begin_to_move(&key, 0, 1);
-    moved.finish();
-    let guard = locks.lock(key.as_str()).acquire().await.unwrap();
-    assert_eq!(moved.target.hash(&key), [(guard.holder().into_owned(), "1".to_owned())]);
 }
 
 /// `[first, last, [nil, port, …]]`, and `MOVED slot :port`: the host is that of the node which says so.
@@ -262,13 +235,4 @@ async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     assert!(now + guard.remaining() <= vouched_until, "nobody has confirmed that");
     until("it is lost", || guard.is_lost()).await;
     cluster.replicas[1].thaw();
-}
-
-#[tokio::test]
-async fn many_who_find_nobody_learn_it_together() {
-    let cluster = Cluster::start();
-    let limit = Duration::from_millis(500);
-    let locks = connect(Locks::options().connect_timeout(limit).answer_timeout(limit), &cluster).await;
-    cluster.masters.iter().for_each(Server::freeze);
-    all_fail_within(limit * 8, &locks).await;
 }

@@ -38,7 +38,8 @@ async fn an_error_has_its_code_and_is_about_the_name() {
     let refused = master.command(&["LPOP", "key"]).await.unwrap_err();
     assert_eq!((refused.code(), refused.about()), (Some("WRONGTYPE"), master.address()));
     assert_eq!(url(&server), format!("redis+unix://{}", master.address()));
-    assert!(locks.command("key", &["RLOCK.NONE"]).await.unwrap_err().is_module_missing());
+    let unknown = locks.command("key", &["RLOCK.NONE"]).await.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::ModuleMissing, "{unknown}");
     drop(server);
     let unanswered = locks.command("key", &["GET", "key"]).await.unwrap_err();
     assert_eq!((unanswered.kind(), unanswered.code()), (ErrorKind::Unavailable, None), "{unanswered}");

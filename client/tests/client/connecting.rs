@@ -1,22 +1,14 @@
-//! The ways to a server: TCP, TLS, a unix socket, a user and a database.
+//! The ways to a server: TCP, a unix socket, a user and a database.
 
-use crate::support::{exists, locks_on, url};
+use crate::support::{exists, url};
 use rlock_client::{Access, Address, Error, ErrorKind, Locks, Place};
 use rlock_testing::Server;
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Takes a lock, waits for it, and gives it back.
 async fn works(locks: &Locks) {
-    let first = locks.lock("orders:42").acquire().await.unwrap();
-    let waits = tokio::spawn({
-        let lock = locks.lock("orders:42");
-        async move { lock.acquire().await }
-    });
-    tokio::task::yield_now().await;
-    first.release().await.unwrap();
-    waits.await.unwrap().unwrap().release().await.unwrap();
+    locks.lock("orders:42").acquire().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -36,24 +28,11 @@ async fn as_a_user_and_in_a_database() {
     let mut client = server.client();
     client.say("ACL SETUSER app on >secret ~* +@all");
     let locks = Locks::connect(format!("redis://app:secret@127.0.0.1:{}/3", server.port())).await.unwrap();
-    works(&locks).await;
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     assert!(!exists(&mut client, "orders:42"));
     client.say("SELECT 3");
     assert!(exists(&mut client, "orders:42"));
     guard.release().await.unwrap();
-}
-
-#[cfg(feature = "tls")]
-#[tokio::test]
-async fn by_tls() {
-    if !crate::tls::is_spoken() {
-        return;
-    }
-    let server = crate::tls::TlsServer::start();
-    let unknown = Locks::connect(server.address.clone()).await.unwrap_err();
-    assert_eq!(unknown.kind(), ErrorKind::Refused, "a certificate that nobody vouches for: {unknown}");
-    works(&server.trusted().connect_to(&server.address).await.unwrap()).await;
 }
 
 /// A wrong address will never do; one that was right has something else behind it for a while.
@@ -79,15 +58,4 @@ async fn what_is_no_server_is_an_outage_only_to_whom_it_was_one() {
     assert_eq!(kind(&options.clone().connect_to(address.as_str()).await.unwrap_err()), ErrorKind::Refused);
     let lazy = options.lazily().connect_to(address.as_str()).await.unwrap();
     assert_eq!(kind(&lazy.lock("a").acquire().await.unwrap_err()), ErrorKind::Refused);
-}
-
-/// An operator sees in CLIENT LIST whose connection it is.
-#[tokio::test]
-async fn connections_say_who_they_are() {
-    let server = Server::start();
-    let _locks = locks_on(&server).await;
-    let list = server.client().say("CLIENT LIST");
-    if list.as_text().contains("lib-name=") {
-        assert!(list.as_text().contains("lib-name=rlock-client"), "{list:?}");
-    }
 }

@@ -6,7 +6,7 @@
 //! each time.
 
 use crate::proxy::Proxy;
-use crate::support::{locks_on, settled, until, until_nothing_is_left, until_waiting, url};
+use crate::support::{settled, until, until_nothing_is_left, url};
 use rlock_client::{Error, Locks};
 use rlock_testing::Server;
 use std::time::Duration;
@@ -49,46 +49,6 @@ async fn is_kept<T>(call: impl AsyncFn() -> (Duration, Result<T, Error>)) {
     panic!("each call was too late, by {all:?}");
 }
 
-#[tokio::test]
-async fn a_frozen_server_does_not_lengthen_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let lock = locks.lock("a");
-    server.freeze();
-    is_kept(async || lateness(LIMIT, lock.acquire_timeout(LIMIT)).await).await;
-    server.thaw();
-    settled(&locks).await;
-    until("what was sent has come", || client.figure("grants") > 0).await;
-    until_nothing_is_left(&mut client, "a").await;
-}
-
-/// Somebody holds it, so that the server would have to keep the request waiting.
-#[tokio::test]
-async fn a_server_that_freezes_during_the_wait_does_not_lengthen_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let lock = locks.lock("a");
-    client.say("RLOCK.ACQUIRE a other 600000");
-    let limit = LIMIT * 5;
-    is_kept(async || {
-        let mut client = server.client();
-        let freezes = async {
-            until_waiting(&mut client, 1).await;
-            server.freeze();
-        };
-        let (waited, ()) = tokio::join!(lateness(limit, lock.acquire_timeout(limit)), freezes);
-        server.thaw();
-        until_waiting(&mut client, 0).await;
-        waited
-    })
-    .await;
-    settled(&locks).await;
-    client.say("RLOCK.RELEASE a other");
-    until_nothing_is_left(&mut client, "a").await;
-}
-
 /// The connections have broken, and new ones are accepted by somebody who never says a word.
 #[tokio::test]
 async fn a_connection_that_does_not_come_about_does_not_lengthen_it() {
@@ -103,31 +63,6 @@ async fn a_connection_that_does_not_come_about_does_not_lengthen_it() {
     network.let_through();
     settled(&locks).await;
     until_nothing_is_left(&mut client, "a").await;
-}
-
-/// It is granted after a while, and what is to confirm it is never answered: replicas are to have it for its whole lease.
-#[tokio::test]
-async fn a_renewal_after_a_wait_does_not_lengthen_it() {
-    let server = Server::start();
-    let network = Proxy::to(&server);
-    let locks = Locks::options().lease(Duration::from_secs(1)).connect_to(network.url()).await.unwrap();
-    let lock = locks.lock("a").replicas(1, LIMIT);
-    let limit = LIMIT * 6;
-    is_kept(async || {
-        let mut client = server.client();
-        client.say("RLOCK.ACQUIRE a other 600000");
-        let grants = async {
-            until_waiting(&mut client, 1).await;
-            network.hold_back_everything();
-            client.say("RLOCK.RELEASE a other");
-        };
-        let (waited, ()) = tokio::join!(lateness(limit, lock.acquire_timeout(limit)), grants);
-        network.let_through();
-        settled(&locks).await;
-        until_nothing_is_left(&mut client, "a").await;
-        waited
-    })
-    .await;
 }
 
 /// A try may take as long as an answer, and that with a connection that has to be made as well.

@@ -1,7 +1,6 @@
 //! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
 #![allow(clippy::unwrap_used)]
 
-mod asking;
 #[cfg(feature = "blocking")]
 mod blocking;
 mod breaks;
@@ -11,12 +10,10 @@ mod cluster;
 #[cfg(feature = "commands")]
 mod commands;
 mod connecting;
-mod contention;
 mod errors;
 mod examples;
 mod forks;
 mod half_open;
-mod handed_over;
 mod hostile;
 mod lanes;
 mod limits;
@@ -24,11 +21,9 @@ mod locks;
 mod loss;
 mod majority;
 mod many_connects;
-mod many_waits;
 mod names;
 mod no_sessions;
 mod owners;
-mod permits;
 mod proxy;
 mod refused_connections;
 mod replicas;
@@ -41,5 +36,4 @@ mod superseded;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
-mod vanished;
 mod work;

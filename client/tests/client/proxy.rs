@@ -1,18 +1,16 @@
-//! A network between the client and the server that can hold back what is under way, also when its sender is gone by
-//! then, and that can break, with a word or without one. It can also make the server look older than it is.
+//! A network between the client and the server that can hold back requests, also when their sender is gone by then, and
+//! that can break, with a word or without one. It can also make the server look older than it is.
 
 use rlock_testing::Server;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 pub struct Proxy {
     directory: TempDir,
@@ -24,27 +22,17 @@ pub struct Proxy {
 #[derive(Clone, Copy, Default)]
 struct Trouble {
     held: usize,
-    /// Of those on which the server keeps a client waiting.
-    answers_held: usize,
     cut: usize,
     cut_at_request: usize,
-    cut_at_answer: usize,
     swallowed: Swallowed,
-    /// New connections are refused, for good.
-    refuses: bool,
-    /// So long each answer takes.
-    delay: Duration,
     /// The server has a module that knows no sessions.
     is_older: bool,
 }
 
-/// What is read and not passed on, without a word to anybody.
+/// What is read and not passed on, without a word to anybody: of those on which the server keeps a client waiting.
 #[derive(Clone, Copy, Default)]
 struct Swallowed {
-    /// Of the connections up to that number.
     number: usize,
-    /// Only of those on which the server keeps a client waiting.
-    only_of_waits: bool,
     requests: bool,
     answers: bool,
 }
@@ -81,14 +69,8 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = *self.accepted.borrow());
     }
 
-    /// What the server tells on the connections that are there now, on which it keeps a client waiting, does not arrive
-    /// until [`Self::let_through`].
-    pub fn hold_back_what_is_told(&self) {
-        self.trouble.send_modify(|trouble| trouble.answers_held = *self.accepted.borrow());
-    }
-
     pub fn let_through(&self) {
-        self.trouble.send_modify(|trouble| (trouble.held, trouble.answers_held) = (0, 0));
+        self.trouble.send_modify(|trouble| trouble.held = 0);
     }
 
     /// Nothing that is sent arrives until [`Self::let_through`], also on new connections, which are made all the same.
@@ -96,26 +78,12 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = usize::MAX);
     }
 
-    /// The client's host is gone: nothing comes from it or gets to it any more, and nobody is told.
-    pub fn vanish(&self) {
-        let swallowed = Swallowed { number: usize::MAX, only_of_waits: false, requests: true, answers: true };
-        self.trouble.send_modify(|trouble| {
-            trouble.swallowed = swallowed;
-            trouble.refuses = true;
-        });
-    }
-
     /// Of the connections that are there now, those on which the server keeps a client waiting pass nothing on any more
     /// these ways. Nobody is told, and all other connections are well.
     pub fn swallow_where_is_waited(&self, ways: &[Way]) {
         let [requests, answers] = [Way::Requests, Way::Answers].map(|way| ways.contains(&way));
-        let swallowed = Swallowed { number: *self.accepted.borrow(), only_of_waits: true, requests, answers };
+        let swallowed = Swallowed { number: *self.accepted.borrow(), requests, answers };
         self.trouble.send_modify(|trouble| trouble.swallowed = swallowed);
-    }
-
-    /// From now on each answer comes so much later.
-    pub fn delay_answers(&self, delay: Duration) {
-        self.trouble.send_modify(|trouble| trouble.delay = delay);
     }
 
     /// From now on the server is one whose module knows no sessions.
@@ -132,11 +100,6 @@ impl Proxy {
     pub fn cut_at_request(&self) {
         self.trouble.send_modify(|trouble| trouble.cut_at_request = *self.accepted.borrow());
     }
-
-    /// Breaks each of them with the next answer that is sent on it, which does not arrive.
-    pub fn cut_at_answer(&self) {
-        self.trouble.send_modify(|trouble| trouble.cut_at_answer = *self.accepted.borrow());
-    }
 }
 
 /// One connection, as seen by each of its two ways.
@@ -150,9 +113,9 @@ struct Link {
 
 impl Link {
     fn swallows(&self, way: Way) -> bool {
-        let Swallowed { number, only_of_waits, requests, answers } = self.trouble.borrow().swallowed;
+        let Swallowed { number, requests, answers } = self.trouble.borrow().swallowed;
         let this_way = if way == Way::Requests { requests } else { answers };
-        this_way && self.number <= number && (!only_of_waits || self.is_waited_on.load(Relaxed))
+        this_way && self.number <= number && self.is_waited_on.load(Relaxed)
     }
 
     /// Resolves where the end of one side is to be told to the other.
@@ -176,14 +139,7 @@ async fn forward_all(
     accept: watch::Sender<usize>,
     trouble: watch::Receiver<Trouble>,
 ) {
-    let mut refuses = trouble.clone();
-    loop {
-        let client = tokio::select! {
-            biased;
-            _ = refuses.wait_for(|trouble| trouble.refuses) => return,
-            client = listener.accept() => client,
-        };
-        let Ok((client, _)) = client else { return };
+    while let Ok((client, _)) = listener.accept().await {
         accept.send_modify(|count| *count += 1);
         let link = Link { number: *accept.borrow(), trouble: trouble.clone(), is_waited_on: Arc::default() };
         let server = UnixStream::connect(&server).await.unwrap();
@@ -196,7 +152,10 @@ async fn forward(client: UnixStream, server: UnixStream, link: Link) {
     let (from_server, to_server) = server.into_split();
     let (number, mut trouble) = (link.number, link.trouble.clone());
     let requests = requests(from_client, to_server, link.clone());
-    let answers = answers(from_server, to_client, link);
+    let answers = async {
+        answers(from_server, to_client, link).await;
+        Ok(())
+    };
     tokio::select! {
         _ = async { tokio::try_join!(requests, answers) } => {}
         _ = trouble.wait_for(|trouble| trouble.cut >= number) => {}
@@ -226,23 +185,14 @@ async fn requests(mut from_client: OwnedReadHalf, mut to_server: OwnedWriteHalf,
     Ok(())
 }
 
-async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, mut link: Link) -> Result<(), Cut> {
+async fn answers(mut from_server: OwnedReadHalf, mut to_client: OwnedWriteHalf, link: Link) {
     let mut bytes = vec![0; 65_536];
     while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
-        if link.is_waited_on.load(Relaxed) {
-            let _ = link.trouble.wait_for(|trouble| trouble.answers_held < link.number).await;
-        }
-        let delay = link.trouble.borrow().delay;
-        sleep(delay).await;
-        if link.trouble.borrow().cut_at_answer >= link.number {
-            return Err(Cut);
-        }
         if !link.swallows(Way::Answers) && to_client.write_all(&bytes[..count]).await.is_err() {
             break;
         }
     }
     link.ends(Way::Answers).await;
-    Ok(())
 }
 
 fn has(bytes: &[u8], word: &[u8]) -> bool {

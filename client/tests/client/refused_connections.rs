@@ -20,51 +20,26 @@ fn expect_words(error: &Error, words: &str) {
     assert!(error.reason().contains(words), "{} should say {words}", error.reason());
 }
 
+/// When the client connects, and when it has lost its connections, and others have taken them.
 #[tokio::test]
-async fn a_server_that_takes_no_more_clients_is_quoted_when_connecting() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("CONFIG SET maxclients 1");
-    for address in [format!("redis://127.0.0.1:{}", server.port()), url(&server)] {
-        let error = Locks::connect(address).await.unwrap_err();
-        expect_words(&error, FULL);
-    }
-}
-
-/// The client has lost its connections, and others have taken them.
-#[tokio::test]
-async fn a_server_that_takes_no_more_clients_is_quoted_when_a_lock_is_asked_for() {
+async fn a_server_that_takes_no_more_clients_is_quoted() {
     let server = Server::start();
     let mut client = server.client();
     for address in [format!("redis://127.0.0.1:{}", server.port()), url(&server)] {
         client.say("CONFIG SET maxclients 100");
-        let locks = Locks::options().patience(LIMIT).connect_to(address).await.unwrap();
+        let locks = Locks::options().patience(LIMIT).connect_to(address.as_str()).await.unwrap();
         let lock = locks.lock("a");
         client.say("CONFIG SET maxclients 1");
         client.say("CLIENT KILL TYPE normal SKIPME yes");
-        for ask in [0, 1, 2] {
-            let asked = async {
-                match ask {
-                    0 => lock.try_acquire().await.map(drop),
-                    1 => lock.acquire_timeout(LIMIT).await.map(drop),
-                    _ => lock.acquire().await.map(drop),
-                }
-            };
-            let error = timeout(LONG, asked).await.expect("it is told at last").unwrap_err();
-            expect_words(&error, FULL);
-        }
+        expect_words(&lock.try_acquire().await.unwrap_err(), FULL);
+        expect_words(&lock.acquire_timeout(LIMIT).await.unwrap_err(), FULL);
+        expect_words(&timeout(LONG, lock.acquire()).await.expect("it is told at last").unwrap_err(), FULL);
+        expect_words(&Locks::connect(address).await.unwrap_err(), FULL);
     }
-}
-
-/// There is room for one connection, and a wait needs another.
-#[tokio::test]
-async fn a_server_that_takes_no_more_clients_is_quoted_to_those_who_would_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    // There is room for one connection, and a wait needs another.
     client.say("RLOCK.ACQUIRE a other 600000");
-    let locks = Locks::options().patience(LIMIT).connect_to(url(&server)).await.unwrap();
     client.say("CONFIG SET maxclients 2");
-    client.say("CLIENT KILL TYPE normal SKIPME yes");
+    let locks = Locks::options().patience(LIMIT).connect_to(url(&server)).await.unwrap();
     let error = timeout(LONG, locks.lock("a").acquire()).await.expect("it is told at last").unwrap_err();
     expect_words(&error, FULL);
 }

@@ -40,7 +40,6 @@ async fn too_few_replicas() {
     let locks = locks_on(&master).await;
     let lock = locks.lock("orders:42");
     let refused = lock.clone().replicas(2, Duration::from_millis(20)).acquire().await.unwrap_err();
-    assert!(refused.is_too_few_replicas(), "{refused}");
     assert_eq!(refused.kind(), ErrorKind::TooFewReplicas { wanted: 2, confirmed: 1 });
     assert!(refused.to_string().contains("1 of 2"), "{refused}");
     until_nothing_is_left(&mut client, "orders:42").await;
@@ -51,39 +50,10 @@ async fn too_few_replicas() {
     replica.thaw();
 }
 
-/// The replica does not know that the lease was begun anew, and could be the master tomorrow.
+/// A replica that does not know of a renewal could be the master tomorrow: so only what is confirmed counts, for each guard
+/// by its own wish.
 #[tokio::test]
 async fn a_guard_is_vouched_for_only_until_what_replicas_have_confirmed() {
-    let (master, replica) = pair();
-    let locks = locks_on(&master).await;
-    let lock = locks.lock("orders:42").lease(Duration::from_secs(1)).replicas(1, Duration::from_secs(10));
-    let guard = lock.acquire().await.unwrap();
-    replica.freeze();
-    until("it is lost", || guard.is_lost()).await;
-    let Some(Loss::NotRenewed(why)) = guard.loss() else { panic!("{:?}", guard.loss()) };
-    assert_eq!(why.kind(), ErrorKind::TooFewReplicas { wanted: 1, confirmed: 0 });
-    assert!(exists(&mut master.client(), "orders:42"), "the master has renewed it all the same");
-    replica.thaw();
-}
-
-#[tokio::test]
-async fn a_renewal_that_is_confirmed_at_last() {
-    let (master, replica) = pair();
-    let mut client = master.client();
-    let locks = locks_on(&master).await;
-    let lock = locks.lock("orders:42").lease(Duration::from_secs(6)).replicas(1, Duration::from_millis(50));
-    let guard = lock.acquire().await.unwrap();
-    let asked = calls(&mut client, "wait");
-    replica.freeze();
-    until("a renewal was not confirmed", || calls(&mut client, "wait") > asked + 1).await;
-    replica.thaw();
-    let left = guard.remaining();
-    until("it is vouched for anew", || guard.remaining() > left).await;
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn who_wants_more_replicas_than_there_are_holds_up_nobody_else() {
     let (master, first) = pair();
     let second = Server::start();
     second.follow(&master);
@@ -92,6 +62,9 @@ async fn who_wants_more_replicas_than_there_are_holds_up_nobody_else() {
     let [one, both] = [lock("one", 1).acquire().await.unwrap(), lock("both", 2).acquire().await.unwrap()];
     second.freeze();
     until("it is lost", || both.is_lost()).await;
+    let Some(Loss::NotRenewed(why)) = both.loss() else { panic!("{:?}", both.loss()) };
+    assert_eq!(why.kind(), ErrorKind::TooFewReplicas { wanted: 2, confirmed: 1 });
+    assert!(exists(&mut master.client(), "both"), "the master has renewed it all the same");
     let left = one.remaining();
     until("the other is renewed", || one.remaining() > left).await;
     second.thaw();

@@ -1,7 +1,6 @@
 //! What the client's tests have in common.
 
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use rlock_client::{Error, Guard, Lock, Locks};
 use rlock_testing::{Client, PATIENCE, Server};
 use std::pin::pin;
@@ -31,16 +30,6 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// Until the guard is told that it is lost, which has to be before that time. On a machine that stood still meanwhile
-/// both have come, and being told counts.
-pub async fn lost_before(guard: &Guard, end: tokio::time::Instant) {
-    tokio::select! {
-        biased;
-        () = guard.lost() => assert!(guard.is_lost()),
-        () = tokio::time::sleep_until(end) => panic!("the lease has ended, and nobody was told"),
     }
 }
 
@@ -105,18 +94,6 @@ impl Rival {
         self.0.abort();
         let end = self.0.await;
         assert!(end.as_ref().is_err_and(JoinError::is_cancelled), "{end:?}");
-    }
-}
-
-/// Twenty ask for locks of servers that do not answer, once and once more: none has to wait until the others have
-/// failed.
-pub async fn all_fail_within(limit: Duration, locks: &Locks) {
-    for round in 1..=2 {
-        let tries = (0..20).map(|number| locks.lock(format!("orders:{number}")));
-        let all = join_all(tries.map(|lock| async move { lock.try_acquire().await }));
-        let answers = tokio::time::timeout(limit, all).await;
-        let answers = answers.unwrap_or_else(|_| panic!("round {round} takes too long"));
-        assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(Error::is_unavailable)), "{answers:?}");
     }
 }
 

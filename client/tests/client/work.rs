@@ -4,7 +4,6 @@
 //! A step looks at its end whether the loss is known. If it is, there must be no next step. To look at the beginning
 //! would be a race: the loss may become known between the guard's look and the step's.
 
-use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
 use futures_util::FutureExt;
 use rlock_client::{Error, Guard, Locks, Loss};
@@ -99,41 +98,6 @@ async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
     }
 }
 
-/// As the lease is renewed elsewhere than where the work is done.
-#[tokio::test]
-async fn a_stall_that_is_longer_than_the_lease_does_no_harm_if_the_lease_is_renewed() {
-    const STALLS: usize = 3;
-    let lease = SHORT * 10;
-    let server = Server::start();
-    let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
-    let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
-    let stalls = |_| thread::sleep(lease + lease / 4);
-    run(guard, STALLS, Duration::ZERO, &record, stalls).await.unwrap();
-    assert_eq!((record.taken.get(), record.too_many.get()), (STALLS, 0));
-    assert!(!exists(&mut server.client(), "a"));
-}
-
-/// The clock alone tells of it. To release takes as long as the server stands still.
-#[tokio::test]
-async fn no_step_is_taken_once_a_frozen_server_may_have_ended_the_lease() {
-    let lease = SHORT * 4;
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
-    let (guard, record) = (locks.lock("a").acquire().await.unwrap(), Record::default());
-    server.freeze();
-    let works = run(guard, STEPS * 10, Duration::from_millis(1), &record, |_| {});
-    let thaws = async {
-        sleep(lease * 2).await;
-        server.thaw();
-    };
-    let (worked, ()) = tokio::join!(works, thaws);
-    assert!(worked.unwrap_err().is_lost());
-    assert_eq!(record.too_many.get(), 0, "of {} steps", record.taken.get());
-    assert!(record.taken.get() > 0);
-    until_nothing_is_left(&mut client, "a").await;
-}
-
 /// Its result is worth nothing then: somebody else may have had the lock while it came about.
 #[tokio::test]
 async fn work_that_ends_after_the_loss_is_a_loss() {
@@ -168,20 +132,6 @@ async fn what_the_work_results_in_is_told_and_the_lock_is_free() {
     let result: Result<Result<(), &str>, Error> = guard.run(async { Err("out of stock") }).await;
     assert_eq!(result.unwrap(), Err("out of stock"));
     assert!(!exists(&mut client, "a"));
-}
-
-/// Several locks and a majority are run the same way.
-#[tokio::test]
-async fn guards_of_several_locks_run_work_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    let locks = locks_on(&server).await;
-    let both = locks.all(["a", "b"]);
-    let seen = both.acquire().await.unwrap().run(async { ["a", "b"].map(|key| exists(&mut server.client(), key)) });
-    assert_eq!(seen.await.unwrap(), [true, true]);
-    let lost = both.acquire().await.unwrap().run(async { server.client().say("DEL b") }).await;
-    assert!(lost.unwrap_err().is_lost());
-    until_nothing_is_left(&mut client, "a").await;
 }
 
 /// Tells when it is dropped whether the lock is held then, and for long enough to be given back meanwhile.
@@ -235,23 +185,6 @@ async fn work_is_over_before_its_loss_is_told() {
     });
     assert!(worked.await.unwrap_err().is_lost());
     assert_eq!(Arc::strong_count(&has_ended), 1, "the work is still there");
-}
-
-/// Whether its release has arrived nobody can know, as the connection broke before the answer came. The work was done all
-/// the same, under a lock that could be vouched for.
-#[tokio::test]
-async fn work_that_was_done_is_told_though_its_release_is_in_doubt() {
-    let server = Server::start();
-    let network = Proxy::to(&server);
-    let locks = Locks::connect(network.url()).await.unwrap();
-    let guard = locks.lock("a").acquire().await.unwrap();
-    let worked = guard.run(async {
-        network.cut_at_answer();
-        "done"
-    });
-    assert_eq!(worked.await.unwrap(), "done");
-    locks.settle().await;
-    assert!(!exists(&mut server.client(), "a"));
 }
 
 /// The server stands still as the work ends, and for longer than an answer may take: that is waited for once, and not for as
