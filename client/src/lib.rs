@@ -300,8 +300,7 @@
 //!
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates).
 //!   rustls uses the cryptography provider that the program has installed for the process; without one it uses ring.
-//! - `blocking`: calls for programs without async code, such as [`Lock::blocking_acquire`], and [`block_on`] and
-//!   [`block_on_for`] for the others. They block their thread.
+//! - `blocking`: [`block_on`] and [`block_on_for`], by which any call blocks its thread, for programs without async code.
 //! - `commands`: any command to a server that has locks, [for the people on call](#for-the-people-on-call).
 //!
 //! # Versions
