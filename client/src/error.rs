@@ -64,7 +64,7 @@ struct Details {
     loss: Option<Loss>,
 }
 
-/// The causes, for a `match`. The predicates of [`Error`] are shorter where only one matters.
+/// The causes, for a `match`. What programs act on most has a predicate of [`Error`] as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -195,7 +195,7 @@ impl Error {
         }
     }
 
-    /// The kind that the lock is of, where it [was taken for the other](Self::is_wrong_kind).
+    /// The kind that the lock is of, where it was taken for [another](ErrorKind::WrongKind).
     #[must_use]
     pub fn kind_of_lock(&self) -> Option<Kind> {
         match self.text()? {
@@ -240,28 +240,10 @@ impl Error {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// The name is a plain lock's and was used as a read-write lock's or for permits, or the reverse.
-    #[must_use]
-    pub fn is_wrong_kind(&self) -> bool {
-        self.0.kind == ErrorKind::WrongKind
-    }
-
-    /// A reader of this lock asked to wait for its write side.
-    #[must_use]
-    pub fn is_deadlock(&self) -> bool {
-        self.0.kind == ErrorKind::Deadlock
-    }
-
     /// As many clients wait on the server as it allows, or for this lock as [the caller](crate::Lock::max_waiters) does.
     #[must_use]
     pub fn is_queue_full(&self) -> bool {
         self.0.kind == ErrorKind::QueueFull
-    }
-
-    /// The server has no rlock module.
-    #[must_use]
-    pub fn is_module_missing(&self) -> bool {
-        self.0.kind == ErrorKind::ModuleMissing
     }
 
     /// The server wants a password, or refuses the one that it was given.
@@ -269,12 +251,6 @@ impl Error {
     pub fn is_about_a_password(&self) -> bool {
         let Some(Cause::Server(line)) = &self.0.source else { return false };
         line.starts_with("NOAUTH") || refuses_a_password(line)
-    }
-
-    /// Fewer replicas than asked for have confirmed the lock.
-    #[must_use]
-    pub fn is_too_few_replicas(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::TooFewReplicas { .. })
     }
 }
 
