@@ -1,7 +1,7 @@
 //! How connections are made: a few at a time, over TLS with one configuration for all, and with the server's own words
 //! where it refuses one. A connection is ready when the server has answered to what logs in.
 
-use super::socket::{Socket, Stream, Watched};
+use super::socket::{Socket, Watched};
 use super::thread::Thread;
 use crate::address::{Access, Address, Place};
 use crate::engine::fault::{Fault, What};
@@ -9,6 +9,7 @@ use crate::engine::resp::{self, Reply};
 use futures_util::future::select_ok;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "tls")]
@@ -110,9 +111,9 @@ impl Dialer {
     }
 
     async fn connect(&self, address: &Address) -> Result<Socket, Fault> {
-        let stream = match &address.place {
-            Place::Tcp { host, port } => tcp(host, *port).await.and_then(TcpStream::into_std).map(Stream::Tcp),
-            Place::Unix(path) => UnixStream::connect(path).await.and_then(UnixStream::into_std).map(Stream::Unix),
+        let stream: io::Result<OwnedFd> = match &address.place {
+            Place::Tcp { host, port } => tcp(host, *port).await.and_then(TcpStream::into_std).map(Into::into),
+            Place::Unix(path) => UnixStream::connect(path).await.and_then(UnixStream::into_std).map(Into::into),
         };
         let stream = stream.map_err(Fault::unreachable)?;
         #[cfg(feature = "tls")]

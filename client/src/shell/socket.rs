@@ -8,25 +8,21 @@
 use std::future::pending;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::net;
-use std::os::unix::net as unix;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::io::{Interest, Ready};
+use tokio::io::Interest;
 use tokio::sync::Notify;
 
 /// So much is read at once, and so many times before others have their turn: a server may send without an end.
 const READ: usize = 64 * 1_024;
 const READS_MAX: usize = 16;
 
-pub(crate) enum Stream {
-    Tcp(net::TcpStream),
-    Unix(unix::UnixStream),
-}
-
 pub(crate) struct Socket {
-    stream: Stream,
+    /// Of either kind: to read, to write and to shut down are the same for a unix socket.
+    stream: TcpStream,
     /// What is to be sent, and has not been taken by whoever writes.
     added: Mutex<Vec<u8>>,
     /// What is being sent. Locked by whoever writes.
@@ -44,7 +40,11 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(stream: Stream, #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>) -> Self {
+    pub(crate) fn new(
+        stream: impl Into<OwnedFd>,
+        #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>,
+    ) -> Self {
+        let stream = TcpStream::from(stream.into());
         let (added, writing, has_more, is_seen_to) = Default::default();
         let (reading, process) = (Mutex::new(vec![0; READ]), process::id());
         #[cfg(feature = "tls")]
@@ -182,10 +182,7 @@ impl Socket {
     /// Its driver finds that it has ended.
     pub(crate) fn close(&self) {
         // Fails where it has broken already.
-        let _ = match &self.stream {
-            Stream::Tcp(stream) => stream.shutdown(net::Shutdown::Both),
-            Stream::Unix(stream) => stream.shutdown(net::Shutdown::Both),
-        };
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// For a driver in the runtime where this is called.
@@ -193,10 +190,7 @@ impl Socket {
     /// # Panics
     /// If that runtime is for nothing that is read and written.
     pub(crate) fn watched(self: Arc<Self>) -> io::Result<Watched> {
-        let readiness = match &self.stream {
-            Stream::Tcp(stream) => Readiness::Tcp(tokio::net::TcpStream::from_std(stream.try_clone()?)?),
-            Stream::Unix(stream) => Readiness::Unix(tokio::net::UnixStream::from_std(stream.try_clone()?)?),
-        };
+        let readiness = tokio::net::TcpStream::from_std(self.stream.try_clone()?)?;
         Ok(Watched { socket: self, readiness })
     }
 }
@@ -204,13 +198,8 @@ impl Socket {
 /// A socket that one runtime watches.
 pub(crate) struct Watched {
     pub socket: Arc<Socket>,
-    readiness: Readiness,
-}
-
-/// Of the same connection, by another descriptor.
-enum Readiness {
-    Tcp(tokio::net::TcpStream),
-    Unix(tokio::net::UnixStream),
+    /// Of the same connection, by another descriptor.
+    readiness: tokio::net::TcpStream,
 }
 
 impl Watched {
@@ -222,7 +211,7 @@ impl Watched {
         let socket = &self.socket;
         loop {
             tokio::select! {
-                ready = self.ready(Interest::READABLE) => {
+                ready = self.readiness.ready(Interest::READABLE) => {
                     let is_ended = ready?.is_read_closed() || socket.is_secret();
                     if !socket.is_here() {
                         return pending().await;
@@ -237,7 +226,7 @@ impl Watched {
                     // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
                     tokio::task::yield_now().await;
                     while !socket.has_written() {
-                        self.ready(Interest::WRITABLE).await?;
+                        self.readiness.writable().await?;
                         self.until_blocked(Interest::WRITABLE, || Ok(!socket.has_written()))?;
                     }
                 }
@@ -245,43 +234,11 @@ impl Watched {
         }
     }
 
-    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        match &self.readiness {
-            Readiness::Tcp(stream) => stream.ready(interest).await,
-            Readiness::Unix(stream) => stream.ready(interest).await,
-        }
-    }
-
     /// Does work that returns whether the system would block: from then on it is not ready until there is more.
     fn until_blocked(&self, interest: Interest, work: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
         let work = || if work()? { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(false) };
-        let worked = match &self.readiness {
-            Readiness::Tcp(stream) => stream.try_io(interest, work),
-            Readiness::Unix(stream) => stream.try_io(interest, work),
-        };
+        let worked = self.readiness.try_io(interest, work);
         worked.or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(true) } else { Err(error) })
-    }
-}
-
-impl Read for &Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(buffer),
-            Stream::Unix(stream) => (&mut &*stream).read(buffer),
-        }
-    }
-}
-
-impl Write for &Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -296,12 +253,12 @@ mod tests {
     /// The client's own thread has others to read from.
     #[test]
     fn a_server_that_sends_without_an_end_is_left_after_some_reads() {
-        let (ours, mut theirs) = unix::UnixStream::pair().unwrap();
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         #[cfg(feature = "tls")]
-        let socket = Socket::new(Stream::Unix(ours), None);
+        let socket = Socket::new(ours, None);
         #[cfg(not(feature = "tls"))]
-        let socket = Socket::new(Stream::Unix(ours));
+        let socket = Socket::new(ours);
         theirs.write_all(b"x").unwrap();
         let mut reads = 0;
         let is_all = socket.read(true, |_| {
