@@ -7,7 +7,7 @@ use crate::fencing::{Fenced, Fencing, Unfenced};
 use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::acquire;
-use crate::kind::{Permit, Several, Single};
+use crate::kind::Single;
 use crate::shell::Shared;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,26 +58,8 @@ pub struct ReadWriteLock {
     name: Arc<[u8]>,
 }
 
-impl Lock {
-    pub(crate) fn one(shared: Arc<Shared>, name: Arc<[u8]>, side: Side) -> Self {
-        Self::new(shared, vec![name], side, None)
-    }
-}
-
-impl Lock<Unfenced, Permit> {
-    pub(crate) fn permit(shared: Arc<Shared>, name: Arc<[u8]>, limit: u32) -> Self {
-        Self::new(shared, vec![name], Side::Plain, Some(limit))
-    }
-}
-
-impl Lock<Unfenced, Several> {
-    pub(crate) fn several(shared: Arc<Shared>, names: impl Iterator<Item = Arc<[u8]>>) -> Self {
-        Self::new(shared, names.collect(), Side::Plain, None)
-    }
-}
-
 impl<K> Lock<Unfenced, K> {
-    fn new(shared: Arc<Shared>, names: Vec<Arc<[u8]>>, side: Side, permits: Option<u32>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, names: Vec<Arc<[u8]>>, side: Side, permits: Option<u32>) -> Self {
         let lease = Lasting::Kept(shared.settings.lease);
         let terms = Terms { side, permits, max: None, lease, fenced: false, replicas: None };
         Self { shared, names, terms, owner: None, fencing: Unfenced::of, kind: PhantomData }
@@ -238,12 +220,12 @@ impl ReadWriteLock {
 
     /// The side that any number of readers have at the same time.
     pub fn read(&self) -> Lock {
-        Lock::one(self.shared.clone(), self.name.clone(), Side::Read)
+        Lock::new(self.shared.clone(), vec![self.name.clone()], Side::Read, None)
     }
 
     /// The side that one writer has alone.
     pub fn write(&self) -> Lock {
-        Lock::one(self.shared.clone(), self.name.clone(), Side::Write)
+        Lock::new(self.shared.clone(), vec![self.name.clone()], Side::Write, None)
     }
 }
 

@@ -23,7 +23,7 @@ impl Locks {
     /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
     /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock::one(self.shared.clone(), Arc::from(name.as_ref()), Side::Plain)
+        Lock::new(self.shared.clone(), vec![Arc::from(name.as_ref())], Side::Plain, None)
     }
 
     /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
@@ -43,7 +43,7 @@ impl Locks {
     /// # }
     /// ```
     pub fn permits(&self, name: impl AsRef<[u8]>, limit: u32) -> Lock<Unfenced, Permit> {
-        Lock::permit(self.shared.clone(), Arc::from(name.as_ref()), limit)
+        Lock::new(self.shared.clone(), vec![Arc::from(name.as_ref())], Side::Plain, Some(limit))
     }
 
     /// The locks of all these names, which are acquired in one step: all or none. They are locks like any other, up to 64; in
@@ -57,7 +57,8 @@ impl Locks {
     /// # }
     /// ```
     pub fn all(&self, names: impl IntoIterator<Item: AsRef<[u8]>>) -> Lock<Unfenced, Several> {
-        Lock::several(self.shared.clone(), names.into_iter().map(|name| Arc::from(name.as_ref())))
+        let names = names.into_iter().map(|name| Arc::from(name.as_ref()));
+        Lock::new(self.shared.clone(), names.collect(), Side::Plain, None)
     }
 
     /// What the holders of this client begin with, but those of [owners](Lock::owner): `host:process:uuid`, or

@@ -159,10 +159,7 @@ impl Options {
         self,
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
-        let seeds = nodes.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        if seeds.is_empty() {
-            return Err(Error::configuration("address", "a cluster has at least one"));
-        }
+        let seeds = read_all(nodes, "a cluster has at least one")?;
         let engine = Engine::new(Route::cluster(), self.settings, Instant::now());
         self.open(engine, Servers::Cluster(seeds)).await
     }
@@ -194,10 +191,7 @@ impl Options {
         master: impl Into<String>,
         access: Access,
     ) -> Result<Locks, Error> {
-        let sentinels = sentinels.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        if sentinels.is_empty() {
-            return Err(Error::configuration("address", "at least one sentinel is needed"));
-        }
+        let sentinels = read_all(sentinels, "at least one sentinel is needed")?;
         let engine = Engine::new(Route::sentinels(), self.settings, Instant::now());
         let sentinels = Sentinels::new(sentinels, master.into(), access);
         self.open(engine, Servers::Sentinels(Box::new(sentinels))).await
@@ -223,6 +217,14 @@ impl Options {
         }
         Ok(Locks { shared })
     }
+}
+
+fn read_all<A: TryInto<Address, Error: Into<Error>>>(
+    addresses: impl IntoIterator<Item = A>,
+    none: &'static str,
+) -> Result<Vec<Address>, Error> {
+    let all = addresses.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() { Err(Error::configuration("address", none)) } else { Ok(all) }
 }
 
 fn read(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Address, Error> {

@@ -272,8 +272,7 @@ impl Engine {
             Asker::Poll(node, session) => self.polled(node, session, sent_at, answer),
             Asker::Unexpected(node, session, seq) => self.unexpected_cancelled(node, session, seq),
             // Its caller may have gone.
-            Asker::Caller(Some(tell)) => _ = tell.send(answer),
-            Asker::Caller(None) => {}
+            Asker::Caller => _ = self.callers.remove(&id).map(|tell| tell.send(answer)),
             Asker::Session(node, session) => self.session_is_known(node, session, answer),
             Asker::Round(round) => self.round_answered(round, &answer),
         }

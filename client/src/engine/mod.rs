@@ -153,6 +153,7 @@ pub(super) enum Body {
     Nothing,
 }
 
+#[derive(Clone, Copy)]
 pub(super) enum Asker {
     Attempt(u64),
     Giving(u64),
@@ -164,7 +165,8 @@ pub(super) enum Asker {
     Round(u64),
     /// Something that was granted to nobody, by the event's number.
     Unexpected(NodeId, u64, u64),
-    Caller(Option<Tell<Result<Reply, Fault>>>),
+    /// The caller of a command.
+    Caller,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,6 +193,8 @@ pub(crate) struct Engine {
     parked: Vec<Errand>,
     looks: bool,
     learning: Vec<Tell<Result<(), Fault>>>,
+    /// Of commands, by the number of the errand.
+    callers: BTreeMap<u64, Tell<Result<Reply, Fault>>>,
     holds: BTreeMap<HoldId, Hold>,
     /// Of owners that callers chose, since several guards may share one.
     named: HashMap<Names, HoldId>,
@@ -219,7 +223,7 @@ impl Engine {
     }
 
     pub(crate) fn new(route: Route, settings: Settings, now: Instant) -> Self {
-        let (nodes, lines, parked, learning, holds, named, attempts, crowds, givings) = Default::default();
+        let (nodes, lines, parked, learning, callers, holds, named, attempts, crowds, givings) = Default::default();
         let (due, unconfirmed, rounds, timers, settling, actions) = Default::default();
         Self {
             settings,
@@ -232,6 +236,7 @@ impl Engine {
             parked,
             looks: false,
             learning,
+            callers,
             holds,
             named,
             attempts,
@@ -263,7 +268,8 @@ impl Engine {
             Event::Ask { key, node, bytes, tell } => {
                 let (id, limit) = (self.next_id(), self.settings.answer);
                 let body = if bytes.is_empty() { Body::Nothing } else { Body::Bytes(bytes) };
-                let (asker, lane) = (Asker::Caller(Some(tell)), Lane::Own);
+                let (asker, lane) = (Asker::Caller, Lane::Own);
+                self.callers.insert(id, tell);
                 self.send(Errand { id, asker, key, body, lane, to: node, asking: false, hops: 0, limit });
             }
             Event::Settle(tell) => self.settling.push(tell),
@@ -374,19 +380,9 @@ impl Engine {
 }
 
 impl Errand {
-    /// For its asker, to be told now. What is answered later is not told to a caller, who has gone by then.
-    fn told(&mut self) -> Self {
-        let asker = match &mut self.asker {
-            Asker::Attempt(id) => Asker::Attempt(*id),
-            Asker::Giving(id) => Asker::Giving(*id),
-            Asker::Renewal(id) => Asker::Renewal(*id),
-            Asker::Poll(node, serial) => Asker::Poll(*node, *serial),
-            Asker::Session(node, serial) => Asker::Session(*node, *serial),
-            Asker::Round(id) => Asker::Round(*id),
-            Asker::Unexpected(node, serial, seq) => Asker::Unexpected(*node, *serial, *seq),
-            Asker::Caller(tell) => Asker::Caller(tell.take()),
-        };
-        let Self { id, lane, to, asking, hops, limit, .. } = *self;
+    /// For its asker, to be told now that it is overdue.
+    fn told(&self) -> Self {
+        let Self { id, asker, lane, to, asking, hops, limit, .. } = *self;
         Self { id, asker, key: self.key.clone(), body: Body::Nothing, lane, to, asking, hops, limit }
     }
 }

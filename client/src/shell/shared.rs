@@ -13,7 +13,7 @@ use super::scout::{self, Scout, Sentinels};
 use super::socket::Socket;
 use super::thread::Thread;
 use crate::address::Address;
-use crate::engine::{Action, Engine, Event, Fault, Lane, LineId, NodeId, Reply, Settings};
+use crate::engine::{Action, Engine, Event, Fault, Lane, LineId, NodeId, Reply, Settings, Tell};
 use crate::error::Error;
 use crate::foreign::{self, heard};
 use std::collections::BTreeMap;
@@ -232,18 +232,18 @@ impl Shared {
         node: Option<NodeId>,
         bytes: Vec<u8>,
     ) -> Result<Reply, Error> {
-        self.thread.check(about)?;
-        let (tell, told) = oneshot::channel();
-        self.step(Event::Ask { key: Arc::from(key), node, bytes, tell });
-        let answer = heard(told).await.unwrap_or_else(|_| Err(Fault::broken()));
-        answer.map_err(|fault| fault.into_error(about))
+        self.answered(about, |tell| Event::Ask { key: Arc::from(key), node, bytes, tell }).await
     }
 
     /// Waits until it is known where locks are: in a cluster, where they are now.
     pub(crate) async fn learn(&self, about: &[u8]) -> Result<(), Error> {
+        self.answered(about, Event::Learn).await
+    }
+
+    async fn answered<T>(&self, about: &[u8], event: impl FnOnce(Tell<Result<T, Fault>>) -> Event) -> Result<T, Error> {
         self.thread.check(about)?;
         let (tell, told) = oneshot::channel();
-        self.step(Event::Learn(tell));
+        self.step(event(tell));
         let answer = heard(told).await.unwrap_or_else(|_| Err(Fault::broken()));
         answer.map_err(|fault| fault.into_error(about))
     }
