@@ -152,12 +152,7 @@ final class Attempt<T> {
     }
 
     private void forEach(Consumer<Hold> change) {
-        for (Hold.Id id : ids) {
-            locks.holds.with(id, hold -> {
-                change.accept(hold);
-                return null;
-            });
-        }
+        ids.forEach(id -> locks.holds.change(id, change));
     }
 
     private boolean isCrowded() {

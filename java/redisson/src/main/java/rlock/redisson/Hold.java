@@ -214,10 +214,6 @@ final class Hold {
         isDoubtful |= withDoubt;
     }
 
-    boolean hasAttempts() {
-        return attempts > 0;
-    }
-
     /**
      * What to ask for. If holds are left, the lease restarts, as in Redisson: as it was before this one was taken, or,
      * if that one is not known here, as this one had set it.

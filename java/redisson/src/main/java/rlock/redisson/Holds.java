@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /** All that this process holds, and nothing that it does not: a hold that is over is forgotten. */
@@ -38,6 +39,14 @@ final class Holds {
         @SuppressWarnings("unchecked")
         T changed = (T) result[0];
         return changed;
+    }
+
+    /** The same for a change without a result. */
+    void change(Hold.Id id, Consumer<Hold> change) {
+        with(id, hold -> {
+            change.accept(hold);
+            return null;
+        });
     }
 
     /** All that there are just now. */

@@ -14,7 +14,6 @@ final class InMemoryHolds {
     static final long FOR_EVER = Long.MAX_VALUE;
 
     final String name;
-    private final Losses losses;
     private final Observers observers;
     private final List<Hold> holds = new ArrayList<>();
     private final Deque<Object> waiting = new ArrayDeque<>();
@@ -46,9 +45,8 @@ final class InMemoryHolds {
         }
     }
 
-    InMemoryHolds(String name, Losses losses, Observers observers) {
+    InMemoryHolds(String name, Observers observers) {
         this.name = name;
-        this.losses = losses;
         this.observers = observers;
     }
 
@@ -152,7 +150,6 @@ final class InMemoryHolds {
             LostLock loss = new LostLock(name, hold.thread, hold.owner, LossReason.NOT_HELD, null);
             hold.watchers.forEach(watcher -> watcher.complete(loss));
             observers.lost(loss);
-            losses.tell(loss);
         }
         return !lost.isEmpty();
     }

@@ -24,8 +24,7 @@ import org.redisson.api.options.CommonParams;
  */
 public final class InMemoryLocks implements RedissonLocks {
     private final Map<String, InMemoryHolds> all = new ConcurrentHashMap<>();
-    private final Losses losses = new Losses(ForkJoinPool.commonPool());
-    private final Observers observers = new Observers();
+    private final Observers observers = new Observers(ForkJoinPool.commonPool());
 
     /** Without any lock. */
     public InMemoryLocks() {
@@ -43,7 +42,7 @@ public final class InMemoryLocks implements RedissonLocks {
     }
 
     private InMemoryHolds holds(String name) {
-        return all.computeIfAbsent(Objects.requireNonNull(name, "name"), of -> new InMemoryHolds(of, losses, observers));
+        return all.computeIfAbsent(Objects.requireNonNull(name, "name"), of -> new InMemoryHolds(of, observers));
     }
 
     private <L extends RLock> L lock(Class<L> type, Side side, String name) {
@@ -119,7 +118,7 @@ public final class InMemoryLocks implements RedissonLocks {
 
     @Override
     public Runnable onLost(Consumer<LostLock> listener) {
-        return losses.listen(Objects.requireNonNull(listener, "listener"));
+        return observers.listen(listener);
     }
 
     @Override
@@ -133,7 +132,7 @@ public final class InMemoryLocks implements RedissonLocks {
 
     @Override
     public Runnable observe(LockObserver observer) {
-        return observers.add(Objects.requireNonNull(observer, "observer"));
+        return observers.add(observer);
     }
 
     @Override

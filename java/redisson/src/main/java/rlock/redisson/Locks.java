@@ -20,8 +20,7 @@ final class Locks {
     final Sessions sessions;
     final Watchdog watchdog;
     final Server server;
-    final Losses losses;
-    final Observers observers = new Observers();
+    final Observers observers;
 
     /** By their options. */
     final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
@@ -31,7 +30,7 @@ final class Locks {
             throw new IllegalArgumentException("lockWatchdogTimeout must be above 0: " + server.watchdogMs());
         }
         this.server = server;
-        losses = new Losses(server.forListeners());
+        observers = new Observers(server.forListeners());
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
@@ -41,7 +40,6 @@ final class Locks {
     private void lost(LostLock lost, List<CompletableFuture<LostLock>> watchers) {
         watchers.forEach(watcher -> watcher.complete(lost));
         observers.lost(lost);
-        losses.tell(lost);
     }
 
     /** Completes on the thread that notices the loss; at once if nothing is held. */

@@ -293,10 +293,7 @@ class NativeLock implements RLock, Watched {
         long calm = locks.holds.with(id, Hold::calm);
         return server.renew(id, leaseMs).thenApply(isHeld -> {
             if (isHeld) {
-                locks.holds.with(id, hold -> {
-                    hold.restart(new Hold.Lease(leaseMs, false), until, calm);
-                    return null;
-                });
+                locks.holds.change(id, hold -> hold.restart(new Hold.Lease(leaseMs, false), until, calm));
                 locks.watchdog.watch(id);
             }
             return isHeld;

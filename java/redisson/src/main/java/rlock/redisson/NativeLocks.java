@@ -166,7 +166,7 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public Runnable onLost(Consumer<LostLock> listener) {
-        return locks.losses.listen(Objects.requireNonNull(listener, "listener"));
+        return locks.observers.listen(listener);
     }
 
     @Override
@@ -192,7 +192,7 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public Runnable observe(LockObserver observer) {
-        return locks.observers.add(Objects.requireNonNull(observer, "observer"));
+        return locks.observers.add(observer);
     }
 
     @Override

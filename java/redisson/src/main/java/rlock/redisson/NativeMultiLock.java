@@ -209,10 +209,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
             CompletableFuture<Boolean> all =
                     follow(members.get(0).acquire(ids, waitMs, lease, unit, grant -> grant != null));
             all.whenComplete((areTaken, error) -> {
-                if (error != null && Server.isReply(error, "ERR unknown command")) {
-                    // By an older module, which takes one at a time.
-                    takeNext(begin);
-                } else if (error != null) {
+                if (error != null) {
                     outcome.completeExceptionally(Server.cause(error));
                 } else if (areTaken) {
                     taken.addAll(members);

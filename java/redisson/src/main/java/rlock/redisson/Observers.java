@@ -2,44 +2,62 @@ package rlock.redisson;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Who measures the locks of a client. One that fails changes nothing. */
+/** The observers of a client's locks, and the listeners for its losses. One that fails changes nothing. */
 final class Observers implements LockObserver {
     private static final Logger log = LoggerFactory.getLogger(RedissonLocks.class);
 
     private final List<LockObserver> all = new CopyOnWriteArrayList<>();
+    private final Executor executor;
+
+    /** @param executor where a listener may take as long as it likes */
+    Observers(Executor executor) {
+        this.executor = executor;
+    }
 
     Runnable add(LockObserver observer) {
-        all.add(observer);
+        all.add(Objects.requireNonNull(observer, "observer"));
         return () -> all.remove(observer);
+    }
+
+    /** Each registration is one of its own, even of the same listener. */
+    Runnable listen(Consumer<LostLock> listener) {
+        Objects.requireNonNull(listener, "listener");
+        return add(new LockObserver() {
+            @Override
+            public void lost(LostLock lost) {
+                executor.execute(() -> tell(() -> listener.accept(lost)));
+            }
+        });
     }
 
     @Override
     public void waited(String name, Duration time, boolean isGranted) {
-        tell(observer -> observer.waited(name, time, isGranted));
+        all.forEach(observer -> tell(() -> observer.waited(name, time, isGranted)));
     }
 
     @Override
     public void held(String name, Duration time) {
-        tell(observer -> observer.held(name, time));
+        all.forEach(observer -> tell(() -> observer.held(name, time)));
     }
 
     @Override
     public void lost(LostLock lost) {
-        tell(observer -> observer.lost(lost));
+        log.warn("{} (thread {})", lost, lost.getThreadId());
+        all.forEach(observer -> tell(() -> observer.lost(lost)));
     }
 
-    private void tell(Consumer<LockObserver> what) {
-        for (LockObserver observer : all) {
-            try {
-                what.accept(observer);
-            } catch (RuntimeException e) {
-                log.error("An observer of locks failed", e);
-            }
+    private static void tell(Runnable told) {
+        try {
+            told.run();
+        } catch (RuntimeException e) {
+            log.error("An observer of locks failed", e);
         }
     }
 }

@@ -15,7 +15,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
@@ -383,12 +382,6 @@ final class Server {
 
     boolean isShuttingDown() {
         return services().isShuttingDown();
-    }
-
-    void failIfShutDown() {
-        if (isShuttingDown()) {
-            throw new RedissonShutdownException("Redisson is shutdown");
-        }
     }
 
     String clientId() {

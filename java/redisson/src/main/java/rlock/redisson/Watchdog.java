@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
@@ -58,13 +57,12 @@ final class Watchdog {
 
     /** The next look, which is at the end of the lease at the latest, or only then if nobody is to renew it. */
     private void schedule(Hold.Id id, long ms) {
-        holds.with(id, hold -> {
+        holds.change(id, hold -> {
             if (hold.timer != null) {
                 hold.timer.cancel();
             }
             long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(endOf(hold) - System.nanoTime()) + 1);
             hold.timer = hold.isHeld() ? server.onTime(hold.isKept() ? Math.min(ms, end) : end, () -> look(id)) : null;
-            return null;
         });
     }
 
@@ -82,7 +80,7 @@ final class Watchdog {
         if (loses(id, this::isOver, holds.with(id, hold -> lossByTime(id, hold)))) {
             return;
         }
-        change(id, hold -> hold.isRenewalDue = true);
+        holds.change(id, hold -> hold.isRenewalDue = true);
         if (server.isConfirming()) {
             join(id);
         } else {
@@ -157,9 +155,9 @@ final class Watchdog {
         long sentAt = System.nanoTime();
         long leaseMs = lease();
         schedule(id, leaseMs);
-        change(id, Hold::renewalBegins);
+        holds.change(id, Hold::renewalBegins);
         way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
-            change(id, Hold::renewalEnds);
+            holds.change(id, Hold::renewalEnds);
             if (error != null && Server.isOverwritten(error)) {
                 notHeld(id, version, new LostLock(id, LossReason.OVERWRITTEN, Server.cause(error)));
             } else if (error != null || !server.isAt(asked, id.key)) {
@@ -173,7 +171,7 @@ final class Watchdog {
     }
 
     private void renewed(Hold.Id id, long version, long until) {
-        change(id, hold -> {
+        holds.change(id, hold -> {
             if (hold.isAsItWas(version)) {
                 hold.renewed(until);
             }
@@ -189,21 +187,14 @@ final class Watchdog {
 
     private void failed(Hold.Id id, Throwable error) {
         if (!server.isShuttingDown()) {
-            holds.with(id, hold -> hold.failure = error == null ? null : Server.cause(error));
+            holds.change(id, hold -> hold.failure = error == null ? null : Server.cause(error));
             schedule(id, Math.max(SOON_AT_LEAST_MS, lease() / 30));
         }
     }
 
-    private void change(Hold.Id id, Consumer<Hold> change) {
-        holds.with(id, hold -> {
-            change.accept(hold);
-            return null;
-        });
-    }
-
     /** What was given up on purpose, unless it has changed since. */
     void forget(Hold.Id id, long version) {
-        change(id, hold -> {
+        holds.change(id, hold -> {
             if (hold.isHeld() && hold.isAsItWas(version)) {
                 hold.isGone();
             }
