@@ -6,14 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.context.ConfigurableApplicationContext;
-import org.springframework.context.annotation.Bean;
-import org.springframework.context.annotation.Configuration;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.Propagation;
@@ -30,7 +28,10 @@ import rlock.spring.Locked;
 /** {@code @Locked} in the callbacks of a transaction: before its commit, and when it has ended. */
 class SpringAfterCommitTest {
     private static final AtomicInteger names = new AtomicInteger();
+
+    @AutoClose
     private static final SpringApps apps = new SpringApps();
+
     private static ConfigurableApplicationContext app;
 
     private final String name = "mail-" + names.incrementAndGet();
@@ -42,6 +43,7 @@ class SpringAfterCommitTest {
         private final JdbcTemplate database;
 
         Outbox(JdbcTemplate database) {
+            database.execute("create table mails (name varchar(40))");
             this.database = database;
         }
 
@@ -97,28 +99,9 @@ class SpringAfterCommitTest {
         }
     }
 
-    @Configuration(proxyBeanMethods = false)
-    static class Mails {
-        @Bean
-        Outbox outbox(JdbcTemplate database) {
-            database.execute("create table mails (name varchar(40))");
-            return new Outbox(database);
-        }
-
-        @Bean
-        Listeners listeners(JdbcTemplate database, Outbox outbox, RedissonLocks locks) {
-            return new Listeners(database, outbox, locks);
-        }
-    }
-
     @BeforeAll
     static void start() {
-        app = apps.start(Node.shared(), Map.of(), Mails.class);
-    }
-
-    @AfterAll
-    static void end() {
-        apps.close();
+        app = apps.start(Node.shared(), Map.of(), Outbox.class, Listeners.class);
     }
 
     private int rows() {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -14,14 +15,16 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.sql.DataSource;
 import kotlin.coroutines.Continuation;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
 import org.redisson.spring.starter.RedissonAutoConfigurationCustomizer;
+import org.springframework.aop.PointcutAdvisor;
 import org.springframework.beans.factory.BeanCreationException;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
@@ -45,10 +48,14 @@ import rlock.spring.Locked;
 class SpringLockedTest {
     private static final AtomicInteger names = new AtomicInteger();
 
+    @AutoClose
     private static final SpringApps shared = new SpringApps();
+
     private static ConfigurableApplicationContext usual;
 
+    @AutoClose
     private final SpringApps apps = new SpringApps();
+
     private final String order = "order-" + names.incrementAndGet();
 
     /** Commits only when it is told to, if it is told at all. */
@@ -60,6 +67,7 @@ class SpringLockedTest {
 
         Commits(DataSource database) {
             super(database);
+            new JdbcTemplate(database).execute("create table orders (name varchar(40))");
         }
 
         @Override
@@ -74,25 +82,6 @@ class SpringLockedTest {
         }
     }
 
-    @Configuration(proxyBeanMethods = false)
-    static class Database {
-        @Bean
-        Commits transactionManager(DataSource database) {
-            new JdbcTemplate(database).execute("create table orders (name varchar(40))");
-            return new Commits(database);
-        }
-
-        @Bean
-        Orders orders(JdbcTemplate database, RedissonLocks locks) {
-            return new Orders(database, locks);
-        }
-
-        @Bean
-        Desk desk(Orders orders) {
-            return new Desk(orders);
-        }
-    }
-
     /** The common mistake: the transaction begins outside of the lock, and so ends after it. */
     @Configuration(proxyBeanMethods = false)
     @EnableTransactionManagement(order = Ordered.HIGHEST_PRECEDENCE)
@@ -100,11 +89,10 @@ class SpringLockedTest {
     }
 
     /** A loss is noticed at the next renewal, a third of this later. */
-    @Configuration(proxyBeanMethods = false)
-    static class QuickRenewals {
-        @Bean
-        RedissonAutoConfigurationCustomizer renewals() {
-            return config -> config.setLockWatchdogTimeout(3_000);
+    static class QuickRenewals implements RedissonAutoConfigurationCustomizer {
+        @Override
+        public void customize(Config configuration) {
+            configuration.setLockWatchdogTimeout(3_000);
         }
     }
 
@@ -202,53 +190,28 @@ class SpringLockedTest {
         }
     }
 
-    static class Futures {
+    /** Methods that return before their work is done. */
+    interface Later {
         @Locked("a")
-        public CompletableFuture<String> later() {
-            return CompletableFuture.completedFuture("");
-        }
-    }
+        CompletableFuture<String> future();
 
-    static class Calls {
         @Locked("a")
-        public Callable<String> later() {
-            return () -> "";
-        }
-    }
+        Callable<String> call();
 
-    static class Results {
         @Locked("a")
-        public DeferredResult<String> later() {
-            return new DeferredResult<>();
-        }
-    }
+        DeferredResult<String> result();
 
-    static class Emitters {
         @Locked("a")
-        public SseEmitter later() {
-            return new SseEmitter();
-        }
-    }
+        SseEmitter emitter();
 
-    static class Bodies {
         @Locked("a")
-        public ResponseEntity<StreamingResponseBody> later() {
-            return ResponseEntity.ok(out -> { });
-        }
-    }
+        ResponseEntity<StreamingResponseBody> body();
 
-    static class Fluxes {
         @Locked("a")
-        public Flux<String> later() {
-            return Flux.just("");
-        }
-    }
+        Flux<String> publisher();
 
-    static class Suspending {
         @Locked("a")
-        public Object later(Continuation<? super String> continuation) {
-            return "";
-        }
+        Object suspended(Continuation<? super String> continuation);
     }
 
     static class Hidden {
@@ -279,17 +242,7 @@ class SpringLockedTest {
 
     @BeforeAll
     static void startTheUsual() {
-        usual = start(shared, Database.class);
-    }
-
-    @AfterAll
-    static void endTheUsual() {
-        shared.close();
-    }
-
-    @AfterEach
-    void end() {
-        apps.close();
+        usual = start(shared, Commits.class, Orders.class, Desk.class);
     }
 
     private ConfigurableApplicationContext app = usual;
@@ -300,7 +253,7 @@ class SpringLockedTest {
     }
 
     private void startWith(Class<?> more) {
-        app = start(apps, Database.class, more);
+        app = start(apps, Commits.class, Orders.class, more);
         orders = app.getBean(Orders.class);
     }
 
@@ -412,12 +365,23 @@ class SpringLockedTest {
         }
     }
 
+    @Test
+    void what_no_proxy_can_lock_is_refused_at_once() {
+        var refused = assertThrows(BeanCreationException.class, () -> apps.start(Node.shared(), Map.of(), Private.class));
+        assertTrue(refused.getRootCause().getMessage().startsWith("@Locked does nothing"), "" + refused.getRootCause());
+    }
+
+    static List<Method> later() {
+        return List.of(Later.class.getDeclaredMethods());
+    }
+
+    /** At the start, too, when Spring asks whether a bean needs a proxy. */
     @ParameterizedTest
-    @ValueSource(classes = {Private.class, Futures.class, Calls.class, Results.class, Emitters.class, Bodies.class, Fluxes.class,
-        Suspending.class})
-    void what_no_proxy_can_lock_is_refused_at_once(Class<?> bean) {
-        var refused = assertThrows(BeanCreationException.class, () -> apps.start(Node.shared(), Map.of(), bean));
-        assertTrue(refused.getRootCause().getMessage().startsWith("@Locked "), refused.getRootCause().getMessage());
+    @MethodSource("later")
+    void what_returns_before_its_work_is_done_is_refused(Method method) {
+        var advised = usual.getBean("rlockLockedAdvisor", PointcutAdvisor.class).getPointcut().getMethodMatcher();
+        var refused = assertThrows(IllegalStateException.class, () -> advised.matches(method, Later.class));
+        assertTrue(refused.getMessage().startsWith("@Locked cannot hold a lock"), refused.getMessage());
     }
 
     @Test
@@ -428,16 +392,12 @@ class SpringLockedTest {
         assertTrue(refused.getMessage().contains("whose work is not done"), refused.getMessage());
     }
 
+    /** Also if Spring Boot makes no proxies. */
     @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void an_interfaces_methods_are_locked(boolean byClass) {
-        app = apps.start(Node.shared(), Map.of("spring.aop.proxy-target-class", byClass), ByInterface.class);
-        assertTrue(app.getBean(Greeting.class).isHeld(order));
-    }
-
-    @Test
-    void proxies_are_made_even_if_spring_boot_does_not() {
-        app = apps.start(Node.shared(), Map.of("spring.aop.auto", false), ByInterface.class);
+    @ValueSource(strings = {"proxy-target-class=false", "proxy-target-class=true", "auto=false"})
+    void an_interfaces_methods_are_locked(String aop) {
+        String[] property = aop.split("=");
+        app = apps.start(Node.shared(), Map.of("spring.aop." + property[0], property[1]), ByInterface.class);
         assertTrue(app.getBean(Greeting.class).isHeld(order));
     }
 
@@ -446,5 +406,4 @@ class SpringLockedTest {
             Patience.until("one waits for " + key, () -> ("" + client.say("RLOCK.INSPECT " + key)).contains("waiter-count, 1,"));
         }
     }
-
 }

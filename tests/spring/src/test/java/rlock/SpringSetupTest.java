@@ -21,7 +21,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Pattern;
 import net.javacrumbs.shedlock.core.LockProvider;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.redisson.Redisson;
@@ -52,6 +52,7 @@ import rlock.spring.RlockUsesAutoConfiguration;
 
 /** What the starter makes, and what it leaves alone. */
 class SpringSetupTest {
+    @AutoClose
     private final SpringApps apps = new SpringApps();
 
     @Configuration(proxyBeanMethods = false)
@@ -85,14 +86,6 @@ class SpringSetupTest {
         }
     }
 
-    @Configuration(proxyBeanMethods = false)
-    static class Named {
-        @Bean
-        Ask ask(RedissonLocks second) {
-            return new Ask(second);
-        }
-    }
-
     static class Ask {
         private final RedissonLocks second;
 
@@ -114,19 +107,6 @@ class SpringSetupTest {
         RedissonLocks hanging() {
             return locks;
         }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class Measured {
-        @Bean
-        MeterRegistry measures() {
-            return new SimpleMeterRegistry();
-        }
-    }
-
-    @AfterEach
-    void end() {
-        apps.close();
     }
 
     @Test
@@ -152,7 +132,7 @@ class SpringSetupTest {
     void properties_are_heard() {
         ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of("rlock.fair-is-native", true,
                 "rlock.metrics.names", true, "rlock.lock-registry.prefix", "mine:",
-                "management.health.rlock.enabled", false), Measured.class);
+                "management.health.rlock.enabled", false), SimpleMeterRegistry.class);
         RedissonLocks locks = app.getBean(RedissonLocks.class);
         assertEquals(locks.getLock("a").getClass(), locks.getFairLock("a").getClass());
         assertFalse(app.containsBean("rlockHealthIndicator"));
@@ -166,7 +146,7 @@ class SpringSetupTest {
 
     @Test
     void what_is_measured_has_no_names_unless_asked_for() throws Exception {
-        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Measured.class);
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), SimpleMeterRegistry.class);
         MeterRegistry measures = app.getBean(MeterRegistry.class);
         RedissonLocks locks = app.getBean(RedissonLocks.class);
         assertEquals(0, measures.get("rlock.lost").counter().count());
@@ -185,7 +165,7 @@ class SpringSetupTest {
     @Test
     void losses_are_counted_by_their_reason() {
         ConfigurableApplicationContext app =
-                apps.start(Node.shared(), Map.of(), Measured.class, SpringTestingTest.LocksInMemory.class);
+                apps.start(Node.shared(), Map.of(), SimpleMeterRegistry.class, SpringTestingTest.LocksInMemory.class);
         MeterRegistry measures = app.getBean(MeterRegistry.class);
         app.getBean(RedissonLocks.class).getLock("a").lock();
         app.getBean(InMemoryLocks.class).lose("a");
@@ -300,7 +280,7 @@ class SpringSetupTest {
 
     @Test
     void two_beans_of_locks_start_and_a_method_names_one() throws Exception {
-        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Two.class, Named.class);
+        ConfigurableApplicationContext app = apps.start(Node.shared(), Map.of(), Two.class, Ask.class);
         assertTrue(app.getBean(Ask.class).isHeld());
         assertTrue(health(app).startsWith("UP"), health(app));
         assertFalse(app.containsBean("rlockLockRegistry"));

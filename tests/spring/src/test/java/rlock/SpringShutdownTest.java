@@ -14,7 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.context.ConfigurableApplicationContext;
@@ -29,6 +29,7 @@ import rlock.spring.Locked;
 
 /** An application that closes, as by SIGTERM, leaves no lock behind. */
 class SpringShutdownTest {
+    @AutoClose
     private final SpringApps apps = new SpringApps();
 
     @Configuration(proxyBeanMethods = false)
@@ -81,11 +82,6 @@ class SpringShutdownTest {
         public void untilBegun(String name) throws InterruptedException {
             begun.computeIfAbsent(name, none -> new CountDownLatch(1)).await();
         }
-    }
-
-    @AfterEach
-    void end() {
-        apps.close();
     }
 
     private static boolean isLocked(String name) {

@@ -7,7 +7,7 @@ import static org.mockito.Mockito.mock;
 
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.boot.test.system.CapturedOutput;
@@ -22,6 +22,7 @@ import rlock.spring.Locked;
 
 /** A service's own tests: with rlock turned off, with locks in memory, and with a mock. */
 class SpringTestingTest {
+    @AutoClose
     private final SpringApps apps = new SpringApps();
 
     static class Shop {
@@ -35,14 +36,6 @@ class SpringTestingTest {
         public String work(Runnable work) {
             work.run();
             return locks.getLock("shop").isHeldByCurrentThread() ? "locked" : "not locked";
-        }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class Service {
-        @Bean
-        Shop shop(RedissonLocks locks) {
-            return new Shop(locks);
         }
     }
 
@@ -64,14 +57,9 @@ class SpringTestingTest {
         }
     }
 
-    @AfterEach
-    void end() {
-        apps.close();
-    }
-
     @Test
     void locks_in_memory_lock_methods_too() {
-        var app = apps.start(Node.shared(), Map.of(), LocksInMemory.class, Service.class);
+        var app = apps.start(Node.shared(), Map.of(), LocksInMemory.class, Shop.class);
         Shop shop = app.getBean(Shop.class);
         assertEquals("locked", shop.work(() -> CompletableFuture.runAsync(
                 () -> assertThrows(LockBusyException.class, () -> shop.work(() -> { }))).join()));
@@ -84,7 +72,7 @@ class SpringTestingTest {
     /** It runs no work, which must not go unnoticed. */
     @Test
     void with_a_mock_of_the_locks_the_application_starts_and_a_method_fails() {
-        Shop shop = apps.start(Node.shared(), Map.of(), Mocked.class, Service.class).getBean(Shop.class);
+        Shop shop = apps.start(Node.shared(), Map.of(), Mocked.class, Shop.class).getBean(Shop.class);
         var refused = assertThrows(IllegalStateException.class, () -> shop.work(() -> { }));
         assertTrue(refused.getMessage().contains("Use InMemoryLocks instead"), refused.getMessage());
     }
@@ -92,7 +80,7 @@ class SpringTestingTest {
     @Test
     @ExtendWith(OutputCaptureExtension.class)
     void turned_off_it_says_so_once(CapturedOutput output) {
-        Shop shop = apps.start(Node.shared(), Map.of("rlock.enabled", false), Service.class).getBean(Shop.class);
+        Shop shop = apps.start(Node.shared(), Map.of("rlock.enabled", false), Shop.class).getBean(Shop.class);
         assertEquals("not locked", shop.work(() -> { }));
         assertEquals(2, output.getAll().split("rlock.enabled=false", -1).length, output.getAll());
     }

@@ -23,7 +23,7 @@ import rlock.redisson.RedissonLocks;
 
 /** A service's test without a server, in a transaction that Spring rolls back, and which is its thread's. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SAME_THREAD)
-@ContextConfiguration(classes = {SpringApps.Automatic.class, SpringTestingTest.Service.class})
+@ContextConfiguration(classes = {SpringApps.Automatic.class, SpringTestingTest.Shop.class})
 @TestPropertySource(properties = {
     "spring.config.location=optional:file:none/",
     "spring.autoconfigure.exclude=org.redisson.spring.starter.RedissonAutoConfigurationV2,"
