@@ -7,34 +7,13 @@
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/maven.sh
 
 readonly profiles="spring-3 spring-4"
 readonly artifacts="rlock-redisson rlock-redisson-shedlock rlock-redisson-spring-boot-starter"
-
-fail() { echo "test-spring: $2" >&2 && exit "$1"; }
-
-for profile in "$@"; do
-    [[ " $profiles " == *" $profile "* ]] || fail 2 "no $profile, but $profiles"
-done
-for tool in javac mvn "${RLOCK_SERVER:-redis-server}"; do
-    command -v "$tool" >/dev/null || fail 3 "$tool is not there; type: scripts/setup.sh clients java"
-done
-target=${CARGO_TARGET_DIR:-target}
-module=${RLOCK_MODULE:-$target/release/librlock.so}
-[ -f "$module" ] || fail 3 "$module is not there; type: make build"
-# The server changes its directory before it loads modules, and Maven's tests run in another one.
-RLOCK_MODULE=$(realpath "$module")
-RLOCK_SERVER=$(realpath --no-symlinks "$(command -v "${RLOCK_SERVER:-redis-server}")")
-export RLOCK_MODULE RLOCK_SERVER
+known "$profiles" "$@"
 mkdir -p "$target/spring"
 out=$(realpath "$target/spring")
-
-# The servers end with the JVM of the tests, and that one with Maven.
-maven=""
-trap '[ -z "$maven" ] || kill "$maven" 2>/dev/null || true' EXIT
-trap 'exit 130' INT TERM
-
-in_reports() { cat "$reports"/TEST-*.xml 2>/dev/null | grep -cE "$1" || true; }
 
 first=""
 for profile in ${*:-$profiles}; do
@@ -44,18 +23,14 @@ for profile in ${*:-$profiles}; do
     began=$SECONDS
     # Sources and documentation are the same for both.
     skip=${first:+-Dmaven.javadoc.skip -Dmaven.source.skip}
+    status=0
     # shellcheck disable=SC2086 # no words, or two
-    mvn --batch-mode --quiet -Dstyle.color=never -f java/pom.xml "-Ptests,$profile" "-Dout=$out/$profile" $skip verify \
-        >"$log" 2>&1 &
-    maven=$! status=0
-    wait "$maven" || status=$?
-    maven=""
+    maven -f java/pom.xml "-Ptests,$profile" "-Dout=$out/$profile" $skip verify || status=$?
     if [ "$status" != 0 ]; then
-        grep -vE '^\[ERROR\] *($|\[Help|To see|Re-run|For more|See |-> )' "$log" >&2
+        said
         [ "$(in_reports '<testcase')" != 0 ] || fail 3 "Maven did not get to the tests of $profile"
     fi
-    printf '%-8s %s: %d tests, %d failed, %d s\n' "$profile" \
-        "$(sed -n 's/.*name="boot.version" value="\([^"]*\)".*/Spring Boot \1/p' "$reports"/TEST-*.xml | head -n 1)" \
+    printf '%-8s Spring Boot %s: %d tests, %d failed, %d s\n' "$profile" "$(property boot.version)" \
         "$(in_reports '<testcase')" "$(in_reports '<(failure|error)')" $((SECONDS - began))
     [ "$status" = 0 ] || exit 1
     for artifact in $artifacts; do
