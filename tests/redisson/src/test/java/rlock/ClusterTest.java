@@ -3,18 +3,15 @@ package rlock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.redisson.api.RLock;
-import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
@@ -49,35 +46,26 @@ class ClusterTest {
     /** In all three masters' slots, and with braces of all kinds. */
     @ParameterizedTest
     @ValueSource(strings = {"orders", "stock", "bills", "a{b}c", "{x}", "{x}y", "{a}{b}"})
-    void both_sides_share_plain_locks_and_wake_each_other(String name) {
-        RLock lock = fleet.getLock(name);
+    void both_sides_share_locks_and_wake_each_other(String name) {
         try (Native client = cluster.of(name).client()) {
-            assertNull(client.say("RLOCK.ACQUIRE " + name + " other 60000"));
-            assertEquals(false, lock.tryLock());
-            Waiter java = Waiter.java(lock);
-            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
-            java.grantedAt();
-            wakesNative(client, name, "RLOCK.ACQUIRE", lock);
+            wakeEachOther(client, name, Side.Kind.PLAIN, Side.Kind.PLAIN);
+            wakeEachOther(client, name, Side.Kind.READ, Side.Kind.WRITE);
+            wakeEachOther(client, name, Side.Kind.WRITE, Side.Kind.READ);
         }
     }
 
-    @ParameterizedTest
-    @ValueSource(strings = {"rw:orders", "rw:stock", "rw:bills", "rw:a{b}c", "{rw:x}"})
-    void both_sides_share_read_write_locks_and_wake_each_other(String name) {
-        RReadWriteLock lock = fleet.getReadWriteLock(name);
-        try (Native client = cluster.of(name).client()) {
-            assertNull(client.say("RLOCK.RACQUIRE " + name + " other 60000"));
-            lock.readLock().lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
-            lock.readLock().unlock();
-            Waiter writer = Waiter.java(lock.writeLock());
-            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
-            writer.grantedAt();
-            assertNull(client.say("RLOCK.WACQUIRE " + name + " other 60000"));
-            Waiter reader = Waiter.java(lock.readLock());
-            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
-            reader.grantedAt();
-            wakesNative(client, name, "RLOCK.WACQUIRE", lock.readLock());
-        }
+    private static void wakeEachOther(Native client, String name, Side.Kind natives, Side.Kind javas) {
+        RLock lock = javas.of(fleet, name);
+        assertNull(client.say(natives.acquire + " " + name + " other 60000"));
+        assertEquals(false, lock.tryLock());
+        Waiter java = Waiter.java(lock);
+        assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
+        java.grantedAt();
+        lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
+        Waiter waiter = Waiter.rlock(cluster.of(name), natives.acquire + " " + name + " other 60000 WAIT 0");
+        lock.unlock();
+        waiter.grantedAt();
+        assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
     }
 
     /** By default the module publishes as Redisson listens, from the version on that listens by SSUBSCRIBE. */
@@ -104,7 +92,7 @@ class ClusterTest {
         }).sum();
     }
 
-    /** What a fleet meets whose older services listen by SUBSCRIBE: auto does not reach them, both does. */
+    /** Older services of a fleet listen by SUBSCRIBE. What is sent by SPUBLISH alone does not reach them. */
     @Test
     void both_reaches_java_whichever_way_it_listens() {
         RedissonClient plain = Fleet.listeningBySubscribe(cluster.nodes().get(0).address());
@@ -116,25 +104,6 @@ class ClusterTest {
                 client.say("RLOCK.RELEASE both other");
                 java.grantedAt();
             }
-        } finally {
-            notify(Version.HAS_SHARDED_PUBSUB ? "auto" : "both");
-            Fleet.end(plain);
-        }
-    }
-
-    @Test
-    void auto_does_not_reach_java_that_listens_by_subscribe() {
-        RedissonClient plain = Fleet.listeningBySubscribe(cluster.nodes().get(0).address());
-        notify("auto");
-        try (Native client = cluster.of("deaf").client()) {
-            assertNull(client.say("RLOCK.ACQUIRE deaf other 2000"));
-            long end = client.number("PEXPIRETIME deaf");
-            Waiter java = Waiter.listening(plain.getLock("deaf"));
-            client.say("RLOCK.RELEASE deaf other");
-            java.grantedAt();
-            // Its timer goes by another clock than the lease.
-            long early = end - System.currentTimeMillis();
-            assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
         } finally {
             notify(Version.HAS_SHARDED_PUBSUB ? "auto" : "both");
             Fleet.end(plain);
@@ -156,13 +125,5 @@ class ClusterTest {
                 client.say("CONFIG SET rlock.notify " + how);
             }
         }
-    }
-
-    private static void wakesNative(Native client, String name, String acquire, RLock lock) {
-        lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
-        Waiter waiter = Waiter.rlock(cluster.of(name), acquire + " " + name + " other 60000 WAIT 0");
-        lock.unlock();
-        waiter.grantedAt();
-        assertEquals(1L, client.say("RLOCK.RELEASE " + name + " other"));
     }
 }

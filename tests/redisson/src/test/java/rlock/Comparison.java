@@ -3,10 +3,7 @@ package rlock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.function.Function;
@@ -20,8 +17,7 @@ import rlock.Side.Kind;
  *
  * <p>The first side always goes first, so its leases end earlier, by no more than a step took. They may end later by as
  * much, since Redisson's scripts ask for what is left of a lease and write it anew: on older servers time passes in
- * between. That bound is measured with each step, so that a loaded machine cannot make it too small; that the leases
- * are within a few ms is asserted of their median.
+ * between. That bound is measured with each step, so that a loaded machine cannot make it too small.
  */
 final class Comparison {
     private static final long[] THREADS = {901, 902, 903};
@@ -30,7 +26,6 @@ final class Comparison {
     private final Native observer;
     private final RedissonClient identity;
     private final String name;
-    private final List<Long> lags = new ArrayList<>();
     private final Map<String, Long> known = new HashMap<>();
     private long slowestStepMs;
     private boolean leasesMayStay;
@@ -64,8 +59,6 @@ final class Comparison {
                 step(what, one, second, take, kind, thread, leaseOfThread.applyAsLong(thread));
             }
         }
-        Collections.sort(lags);
-        assertTrue(lags.get(lags.size() / 2) <= 5, "leases differ by this many ms: " + lags);
     }
 
     private void step(String what, Side first, Side second, boolean take, Kind kind, long thread, long leaseMs) {
@@ -84,7 +77,6 @@ final class Comparison {
     private void same(String what, boolean mayStay, Snapshot one, Snapshot other) {
         assertEquals(one.values(), other.values(), what);
         one.expiries().forEach((key, expiry) -> {
-            // Once for each lease, however many steps it outlives: a step in which the machine stood still counts once.
             boolean isNew = !expiry.equals(known.put(key, expiry));
             if (mayStay && !isNew) {
                 observer.run("PEXPIREAT", key.replace("NAME", name + ":2"), expiry);
@@ -93,9 +85,6 @@ final class Comparison {
             long lag = other.expiries().get(key) - expiry;
             assertTrue(Math.abs(lag) <= slowestStepMs + ROUNDING_MS,
                     what + ": " + key + " ends " + lag + " ms later, of " + slowestStepMs);
-            if (isNew) {
-                lags.add(Math.abs(lag));
-            }
         });
     }
 

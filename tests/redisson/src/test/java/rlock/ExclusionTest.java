@@ -2,24 +2,31 @@ package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
-import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
  * Threads of Java and native clients add to one number by GET and then SET. Two holders at once would sooner or later
- * lose an addition, so the sum is exact only if there never were two.
+ * lose an addition, so the sum is exact only if there never were two. Where the locks are wrapped, services with plain
+ * Redisson add as well.
  */
 class ExclusionTest {
-    private static final int ROUNDS = 20_000;
-    private static final int WORKERS_OF_EACH_SIDE = 4;
+    private static final int ROUNDS = Fleet.IS_WRAPPED ? 3_000 : 20_000;
+    private static final int WORKERS_OF_EACH_SIDE = Fleet.IS_WRAPPED ? 2 : 4;
 
     private final RedissonClient fleet = Fleet.shared();
+    private final RedissonClient plain = Fleet.IS_WRAPPED ? Fleet.plainOn(Node.shared().address()) : fleet;
+
+    @AutoClose
     private final Native client = Node.shared().client();
+
     private final AtomicInteger writers = new AtomicInteger();
     private final AtomicInteger strangers = new AtomicInteger(1_000_000);
 
@@ -30,28 +37,19 @@ class ExclusionTest {
 
     @AfterEach
     void disconnect() {
-        client.close();
+        if (Fleet.IS_WRAPPED) {
+            Fleet.end(plain);
+        }
     }
 
-    @Test
-    void no_addition_is_lost_under_a_plain_lock() {
-        Guard java = Guard.java(fleet.getLock("sum"));
-        Guard rlock = Guard.rlock("sum", Side.Kind.PLAIN);
-        everyone((own, me, number) -> addUnder(java, own, me, "sum:number"),
-                (own, me, number) -> addUnder(rlock, own, me, "sum:number"));
-        assertEquals("" + ROUNDS, client.say("GET sum:number"));
-        assertNobodyHolds("sum");
-    }
-
-    /** Every other round reads. A reader that is beside a writer would sooner or later see one number ahead. */
+    /** Every other round reads. A reader alongside a writer would sooner or later see one number ahead. */
     @Test
     void no_addition_is_lost_and_no_half_of_one_is_read_under_a_read_write_lock() {
-        RReadWriteLock lock = fleet.getReadWriteLock("rw");
-        Round java = readOrWrite(Guard.java(lock.readLock()), Guard.java(lock.writeLock()));
-        Round rlock = readOrWrite(Guard.rlock("rw", Side.Kind.READ), Guard.rlock("rw", Side.Kind.WRITE));
-        everyone(java, rlock);
-        assertEquals("" + ROUNDS / 2, client.say("GET rw:first"));
-        assertEquals("" + ROUNDS / 2, client.say("GET rw:second"));
+        int rounds = everyone(client -> readOrWrite(Guard.java(client.getReadWriteLock("rw").readLock()),
+                Guard.java(client.getReadWriteLock("rw").writeLock())),
+                readOrWrite(Guard.rlock("rw", Side.Kind.READ), Guard.rlock("rw", Side.Kind.WRITE)));
+        assertEquals("" + rounds / 2, client.say("GET rw:first"));
+        assertEquals("" + rounds / 2, client.say("GET rw:second"));
         assertNobodyHolds("rw");
     }
 
@@ -62,18 +60,20 @@ class ExclusionTest {
      */
     @Test
     void no_addition_is_lost_while_leases_run_out_and_keys_are_deleted() {
-        RLock lock = fleet.getLock("lost");
-        Guard java = Guard.java(lock);
         Guard rlock = Guard.rlock("lost", Side.Kind.PLAIN);
-        everyone((own, me, number) -> {
-            if (number % 100 == 33) {
-                Fleet.lock(lock, 15, stranger());
-            } else if (number % 100 == 66) {
-                Fleet.lock(lock, 200, stranger());
-                lock.forceUnlock();
-            } else {
-                addUnder(java, own, me, "lost:number");
-            }
+        int rounds = everyone(client -> {
+            RLock lock = client.getLock("lost");
+            Guard java = Guard.java(lock);
+            return (own, me, number) -> {
+                if (number % 100 == 33) {
+                    Fleet.lock(lock, 15, stranger());
+                } else if (number % 100 == 66) {
+                    Fleet.lock(lock, 200, stranger());
+                    lock.forceUnlock();
+                } else {
+                    addUnder(java, own, me, "lost:number");
+                }
+            };
         }, (own, me, number) -> {
             if (number % 100 == 33) {
                 takeFreeLock(own, "lost gone-" + me + number + " 15");
@@ -84,7 +84,7 @@ class ExclusionTest {
                 addUnder(rlock, own, me, "lost:number");
             }
         });
-        assertEquals("" + ROUNDS * 98 / 100, client.say("GET lost:number"));
+        assertEquals("" + rounds * 98 / 100, client.say("GET lost:number"));
         assertNobodyHolds("lost");
     }
 
@@ -96,24 +96,31 @@ class ExclusionTest {
         Patience.until("the lock is free", () -> own.say("RLOCK.ACQUIRE " + nameHolderLease) == null);
     }
 
-    private void everyone(Round java, Round rlock) {
-        Pace pace = Pace.start();
+    /** @return how many rounds there were */
+    private int everyone(Function<RedissonClient, Round> java, Round rlock) {
+        List<Round> sides = new ArrayList<>(List.of(java.apply(fleet), rlock));
+        if (Fleet.IS_WRAPPED) {
+            sides.add(java.apply(plain));
+        }
+        int roundsEach = ROUNDS / sides.size() / WORKERS_OF_EACH_SIDE;
+        Pace pace = new Pace(sides.size());
         try (Crew crew = new Crew()) {
-            for (int i = 0; i < WORKERS_OF_EACH_SIDE; i++) {
+            for (int i = 0; i < sides.size() * WORKERS_OF_EACH_SIDE; i++) {
+                int side = i % sides.size();
                 String me = "worker-" + i;
-                crew.start(() -> work(java, pace, me));
-                crew.start(() -> work(rlock, pace.ofTheOtherSide(), me));
+                crew.start(() -> work(sides.get(side), pace, side, me, roundsEach));
             }
             crew.finish();
         }
+        return roundsEach * sides.size() * WORKERS_OF_EACH_SIDE;
     }
 
-    private void work(Round round, Pace pace, String me) throws Exception {
+    private void work(Round round, Pace pace, int side, String me, int rounds) throws Exception {
         try (Native own = Node.shared().client()) {
-            for (int i = 0; i < ROUNDS / (2 * WORKERS_OF_EACH_SIDE); i++) {
-                pace.beginRound();
+            for (int i = 0; i < rounds; i++) {
+                pace.beginRound(side);
                 round.run(own, me, i);
-                pace.endRound();
+                pace.endRound(side);
             }
         }
     }

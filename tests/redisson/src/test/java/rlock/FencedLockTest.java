@@ -6,9 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RedissonClient;
@@ -16,12 +15,9 @@ import org.redisson.api.RedissonClient;
 /** One counter of fencing tokens for both sides. Not compiled for a Redisson without RFencedLock. */
 class FencedLockTest {
     private final RedissonClient fleet = Fleet.shared();
-    private final Native client = Node.shared().client();
 
-    @AfterEach
-    void disconnect() {
-        client.close();
-    }
+    @AutoClose
+    private final Native client = Node.shared().client();
 
     private String me() {
         return Fleet.holder(fleet);
@@ -53,6 +49,14 @@ class FencedLockTest {
         lock.unlock();
     }
 
+    @Test
+    void a_holder_that_works_longer_than_its_lease_has_a_lower_token_than_the_next_one() {
+        assertEquals(1, fleet.getFencedLock("tokens:late").tryLockAndGetToken(0, 15, TimeUnit.MILLISECONDS));
+        Patience.until("its lease has ended", () -> client.say("EXISTS tokens:late").equals(0L));
+        assertEquals(2, nativeToken("tokens:late", "other"));
+        client.say("RLOCK.RELEASE tokens:late other");
+    }
+
     /** On a server by default: the others here count. */
     @Test
     void tokens_of_plain_redisson_continue_from_the_servers_clock() {
@@ -71,19 +75,6 @@ class FencedLockTest {
         Fleet.end(plain);
         own.close();
         node.stop();
-    }
-
-    @Test
-    void a_native_release_wakes_a_java_thread_that_waits_for_its_token() throws Exception {
-        RFencedLock lock = fleet.getFencedLock("tokens:wake");
-        nativeToken("tokens:wake", "other");
-        CompletableFuture<Long> token = lock.tryLockAndGetTokenAsync(60, 60, TimeUnit.SECONDS).toCompletableFuture();
-        Patience.until("Java waits", () -> Fleet.IS_WRAPPED ? Node.tickets() > 0
-                : client.say("PUBSUB NUMSUB redisson_lock__channel:{tokens:wake}")
-                        .equals(List.of("redisson_lock__channel:{tokens:wake}", 1L)));
-        client.say("RLOCK.RELEASE tokens:wake other");
-        assertEquals(2, token.get(20, TimeUnit.SECONDS), "long before the other's lease would have ended");
-        lock.forceUnlock();
     }
 
     private long nativeToken(String name, String holder) {

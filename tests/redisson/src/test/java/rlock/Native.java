@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * A client that is not Redisson: one connection, any command, the reply as it is.
@@ -29,14 +30,10 @@ final class Native implements AutoCloseable {
     private final InputStream in;
 
     Native(int port) {
-        this(port, (int) Patience.LIMIT.toMillis());
-    }
-
-    Native(int port, int patienceMs) {
         try {
             socket = new Socket("127.0.0.1", port);
             socket.setTcpNoDelay(true);
-            socket.setSoTimeout(patienceMs);
+            socket.setSoTimeout((int) Patience.LIMIT.toMillis());
             in = new BufferedInputStream(socket.getInputStream());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -55,6 +52,12 @@ final class Native implements AutoCloseable {
 
     long number(String command) {
         return (Long) say(command);
+    }
+
+    /** How often clients have sent a command to this server. */
+    long calls(String command) {
+        String[] parts = ("" + say("INFO commandstats")).toLowerCase(Locale.ROOT).split("cmdstat_" + command + ":calls=");
+        return parts.length < 2 ? 0 : Long.parseLong(parts[1].split(",")[0]);
     }
 
     void send(Object... words) {

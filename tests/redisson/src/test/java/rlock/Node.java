@@ -89,10 +89,6 @@ final class Node {
         return new Native(port);
     }
 
-    Native impatient(int patienceMs) {
-        return new Native(port, patienceMs);
-    }
-
     /** Stays there, and answers nobody any more. */
     void freeze() {
         try {

@@ -32,7 +32,7 @@ final class Patience {
 
     /**
      * Until a thread sleeps in Redisson's lock(), where only a message or the end of the lease wakes it. It must be parked
-     * already: on its way there it would miss the message of a write unlock (KnownDefectsTest shows that).
+     * already: on its way there it would miss the message of a write unlock.
      */
     static void untilAsleep(Thread thread) {
         until("the Java thread sleeps in lock()", () -> {

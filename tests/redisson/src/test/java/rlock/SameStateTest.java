@@ -1,20 +1,14 @@
 package rlock;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 import static rlock.Side.Kind.PLAIN;
 import static rlock.Side.Kind.READ;
 import static rlock.Side.Kind.WRITE;
 
-import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
-import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /** Both sides store the same, byte for byte, so each can go on with what the other began. */
@@ -67,45 +61,6 @@ class SameStateTest {
     void a_read_write_lock_can_change_sides_at_each_step() {
         new Comparison(observer, client, "mixed:rw").withLeasesThatStay(Fleet.IS_WRAPPED)
                 .run(STEPS, SameStateTest::mixed, nativeSide(), thread -> WATCHDOG_MS, READ, WRITE);
-    }
-
-    @Test
-    void java_locks_twice_native_releases_once_java_unlocks() {
-        RLock lock = client.getLock("twice");
-        lock.lock();
-        lock.lock();
-        String me = Fleet.holder(client);
-        assertEquals(Map.of("NAME", "hash {" + me + "=2}"), Snapshot.of(observer, "twice").values());
-        assertEquals(0L, observer.say("RLOCK.RELEASE twice " + me));
-        assertEquals(1, lock.getHoldCount());
-        lock.unlock();
-        assertNull(observer.say("RLOCK.RELEASE twice " + me), "nothing is left to release");
-    }
-
-    @Test
-    void native_locks_twice_java_unlocks_once_native_releases() {
-        RLock lock = client.getLock("twice");
-        String me = Fleet.holder(client);
-        observer.say("RLOCK.ACQUIRE twice " + me + " 60000");
-        observer.say("RLOCK.ACQUIRE twice " + me + " 60000");
-        assertTrue(lock.isHeldByCurrentThread());
-        lock.unlock();
-        assertEquals(1L, observer.say("RLOCK.RELEASE twice " + me));
-        assertEquals(false, lock.isLocked());
-    }
-
-    @Test
-    void java_writes_and_reads_native_gives_back_the_write_java_the_read() {
-        RReadWriteLock lock = client.getReadWriteLock("both");
-        String me = Fleet.holder(client);
-        lock.writeLock().lock(60, TimeUnit.SECONDS);
-        lock.readLock().lock(60, TimeUnit.SECONDS);
-        assertEquals(Map.of("NAME", "hash {" + me + "=1, " + me + ":write=1, mode=write}",
-                "{NAME}:" + me + ":rwlock_timeout:1", "string 1"), Snapshot.of(observer, "both").values());
-        assertEquals(1L, observer.say("RLOCK.RELEASE both " + me + " WRITE"));
-        assertTrue(lock.readLock().isLocked());
-        lock.readLock().unlock();
-        assertEquals(Map.of(), Snapshot.of(observer, "both").values());
     }
 
     private static Side nativeSide() {

@@ -20,6 +20,11 @@ interface Side {
             this.acquire = acquire;
             this.side = side;
         }
+
+        RLock of(RedissonClient client, String name) {
+            return this == PLAIN ? client.getLock(name)
+                    : this == READ ? client.getReadWriteLock(name).readLock() : client.getReadWriteLock(name).writeLock();
+        }
     }
 
     /** Without waiting. Whether it was granted. */
@@ -67,9 +72,7 @@ interface Side {
         }
 
         static JavaSide of(RedissonClient client) {
-            return new JavaSide((name, kind) -> kind == Kind.PLAIN ? client.getLock(name)
-                    : kind == Kind.READ ? client.getReadWriteLock(name).readLock()
-                    : client.getReadWriteLock(name).writeLock());
+            return new JavaSide((name, kind) -> kind.of(client, name));
         }
 
         @Override

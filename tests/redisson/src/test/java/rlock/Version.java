@@ -18,9 +18,6 @@ final class Version {
     /** The watchdog of one reader renews only that client's read holds, not those of all. */
     static final boolean RENEWS_ONLY_ITS_OWN_READS = from(4, 0);
 
-    /** Fails if WAIT says that no replica has the lock. */
-    static final boolean CHECKS_SYNCED_REPLICAS = from(3, 17);
-
     /** From 3.42 or so until 4.0 its watchdog fails at a reader that has entered twice. */
     static final boolean KEEPS_READS_ALIVE_THAT_ENTERED_TWICE = from(4, 0) || !from(3, 42);
 

@@ -9,8 +9,10 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
@@ -24,28 +26,28 @@ class WakeUpTest {
     private static final double NATIVE_MS = 10;
 
     private final RedissonClient fleet = Fleet.shared();
+
+    @AutoClose
     private final Native client = Node.shared().client();
 
-    interface Wake {
-        void run() throws Exception;
+    @ParameterizedTest
+    @CsvSource({"PLAIN, PLAIN", "WRITE, READ", "WRITE, WRITE", "READ, WRITE"})
+    void a_native_release_wakes_a_java_thread(Side.Kind held, Side.Kind waited) {
+        String name = "wake:java:" + held + waited;
+        RLock lock = waited.of(fleet, name);
+        Latency latency = new Latency();
+        for (int i = 0; i < Latency.ROUNDS; i++) {
+            assertNull(client.say(held.acquire + " " + name + " me " + Fleet.LONG_MS));
+            Waiter waiter = Waiter.java(lock);
+            long released = System.nanoTime();
+            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " me"));
+            latency.add((waiter.grantedAt() - released) / 1e6);
+            Patience.until("the Java thread has unlocked", () -> client.say("EXISTS " + name).equals(0L));
+        }
+        latency.assertMedianWithin(JAVA_MS);
     }
 
-    @AfterEach
-    void disconnect() {
-        client.close();
-    }
-
-    @Test
-    void a_native_release_wakes_a_java_thread() throws Exception {
-        wakesJava(fleet.getLock("wake:1"), "RLOCK.ACQUIRE wake:1", "wake:1");
-    }
-
-    @Test
-    void a_native_write_release_wakes_a_java_reader() throws Exception {
-        wakesJava(fleet.getReadWriteLock("wake:2").readLock(), "RLOCK.WACQUIRE wake:2", "wake:2");
-    }
-
-    /** All of them: none gives its lock back before the last is in, which would wake another. */
+    /** Before any of the readers unlocks, which would wake another reader. */
     @Test
     void a_native_write_release_wakes_all_java_readers() {
         RLock lock = fleet.getReadWriteLock("wake:13").readLock();
@@ -56,50 +58,29 @@ class WakeUpTest {
         lock.forceUnlock();
     }
 
-    @Test
-    void a_native_write_release_wakes_a_java_writer() throws Exception {
-        wakesJava(fleet.getReadWriteLock("wake:3").writeLock(), "RLOCK.WACQUIRE wake:3", "wake:3");
-    }
-
-    @Test
-    void a_native_read_release_wakes_a_java_writer() throws Exception {
-        wakesJava(fleet.getReadWriteLock("wake:4").writeLock(), "RLOCK.RACQUIRE wake:4", "wake:4");
-    }
-
-    @Test
-    void a_java_unlock_wakes_a_native_waiter() throws Exception {
-        RLock lock = fleet.getLock("wake:5");
-        wakesNative(lock, "RLOCK.ACQUIRE wake:5", "wake:5", lock::unlock);
-    }
-
-    @Test
-    void a_java_force_unlock_wakes_a_native_waiter() throws Exception {
-        RLock lock = fleet.getLock("wake:6");
-        wakesNative(lock, "RLOCK.ACQUIRE wake:6", "wake:6", lock::forceUnlock);
-    }
-
-    @Test
-    void a_java_write_unlock_wakes_a_native_reader() throws Exception {
-        RLock lock = fleet.getReadWriteLock("wake:7").writeLock();
-        wakesNative(lock, "RLOCK.RACQUIRE wake:7", "wake:7", lock::unlock);
-    }
-
-    @Test
-    void a_java_write_force_unlock_wakes_a_native_reader() throws Exception {
-        RLock lock = fleet.getReadWriteLock("wake:8").writeLock();
-        wakesNative(lock, "RLOCK.RACQUIRE wake:8", "wake:8", lock::forceUnlock);
-    }
-
-    @Test
-    void a_java_read_unlock_wakes_a_native_writer() throws Exception {
-        RLock lock = fleet.getReadWriteLock("wake:9").readLock();
-        wakesNative(lock, "RLOCK.WACQUIRE wake:9", "wake:9", lock::unlock);
+    @ParameterizedTest
+    @CsvSource({"PLAIN, PLAIN, false", "PLAIN, PLAIN, true", "WRITE, READ, false", "WRITE, READ, true",
+        "READ, WRITE, false"})
+    void a_java_unlock_wakes_a_native_waiter(Side.Kind held, Side.Kind waited, boolean isForced) {
+        String name = "wake:native:" + held + waited + isForced;
+        RLock lock = held.of(fleet, name);
+        Runnable unlock = isForced ? lock::forceUnlock : lock::unlock;
+        Latency latency = new Latency();
+        for (int i = 0; i < Latency.ROUNDS; i++) {
+            lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
+            Waiter waiter = Waiter.rlock(Node.shared(), waited.acquire + " " + name + " me " + Fleet.LONG_MS + " WAIT 0");
+            long released = System.nanoTime();
+            unlock.run();
+            latency.add((waiter.grantedAt() - released) / 1e6);
+            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " me"));
+        }
+        latency.assertMedianWithin(NATIVE_MS);
     }
 
     /** Redisson's clients are told when the last of the native waiters is done, since only then is the lock free. */
     @Test
     void a_java_thread_behind_native_waiters_is_woken_by_the_last_of_them() throws Exception {
-        assumeFalse(Fleet.IS_WRAPPED, "it stands in the queue then, and is served in its turn: WrappedQueueTest");
+        assumeFalse(Fleet.IS_WRAPPED, "a wrapped lock waits in the queue, and is served in its turn");
         RLock lock = fleet.getLock("wake:10");
         Latency latency = new Latency();
         for (int i = 0; i < Latency.ROUNDS; i++) {
@@ -164,31 +145,5 @@ class WakeUpTest {
             lock.unlock();
         }
         latency.assertMedianWithin(JAVA_MS);
-    }
-
-    private void wakesJava(RLock lock, String acquire, String name) throws Exception {
-        Latency latency = new Latency();
-        for (int i = 0; i < Latency.ROUNDS; i++) {
-            assertNull(client.say(acquire + " me " + Fleet.LONG_MS));
-            Waiter waiter = Waiter.java(lock);
-            long released = System.nanoTime();
-            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " me"));
-            latency.add((waiter.grantedAt() - released) / 1e6);
-            Patience.until("the Java thread has unlocked", () -> client.say("EXISTS " + name).equals(0L));
-        }
-        latency.assertMedianWithin(JAVA_MS);
-    }
-
-    private void wakesNative(RLock lock, String acquire, String name, Wake wake) throws Exception {
-        Latency latency = new Latency();
-        for (int i = 0; i < Latency.ROUNDS; i++) {
-            lock.lock(Fleet.LONG_MS, TimeUnit.MILLISECONDS);
-            Waiter waiter = Waiter.rlock(Node.shared(), acquire + " me " + Fleet.LONG_MS + " WAIT 0");
-            long released = System.nanoTime();
-            wake.run();
-            latency.add((waiter.grantedAt() - released) / 1e6);
-            assertEquals(1L, client.say("RLOCK.RELEASE " + name + " me"));
-        }
-        latency.assertMedianWithin(NATIVE_MS);
     }
 }

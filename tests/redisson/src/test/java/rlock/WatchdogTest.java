@@ -5,8 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
@@ -17,12 +18,9 @@ class WatchdogTest {
     private static final long LEASE_MS = Fleet.WATCHDOG_MS;
 
     private final RedissonClient fleet = Fleet.shared();
-    private final Native client = Node.shared().client();
 
-    @AfterEach
-    void disconnect() {
-        client.close();
-    }
+    @AutoClose
+    private final Native client = Node.shared().client();
 
     private String me() {
         return Fleet.holder(fleet);
@@ -75,20 +73,6 @@ class WatchdogTest {
     }
 
     @Test
-    void renew_keeps_alive_what_java_took() {
-        RLock lock = fleet.getLock("dog:4");
-        lock.lock(LEASE_MS, TimeUnit.MILLISECONDS);
-        long end = client.number("PEXPIRETIME dog:4");
-        Patience.until("the lease that Java asked for is over", () -> {
-            assertEquals(1L, client.say("RLOCK.RENEW dog:4 " + me() + " " + LEASE_MS));
-            return System.currentTimeMillis() > end;
-        });
-        assertTrue(lock.isHeldByCurrentThread());
-        lock.unlock();
-        assertEquals(0L, client.say("RLOCK.RENEW dog:4 " + me() + " " + LEASE_MS));
-    }
-
-    @Test
     void javas_watchdog_keeps_alive_reads_that_native_code_entered_again() {
         RReadWriteLock lock = fleet.getReadWriteLock("dog:5");
         lock.readLock().lock();
@@ -106,15 +90,17 @@ class WatchdogTest {
     }
 
     @Test
-    void renew_keeps_alive_the_reads_and_the_write_that_java_took() {
-        RReadWriteLock lock = fleet.getReadWriteLock("dog:6");
-        lock.writeLock().lock(LEASE_MS, TimeUnit.MILLISECONDS);
-        lock.readLock().lock(LEASE_MS, TimeUnit.MILLISECONDS);
-        assertEquals(1L, client.say("RLOCK.RENEW dog:6 " + me() + " " + Fleet.LONG_MS));
-        assertTrue(client.number("PTTL dog:6") > LEASE_MS);
+    void renew_keeps_alive_what_java_took() {
+        RReadWriteLock both = fleet.getReadWriteLock("dog:6");
+        List<RLock> locks = List.of(fleet.getLock("dog:4"), both.writeLock(), both.readLock());
+        locks.forEach(lock -> lock.lock(LEASE_MS, TimeUnit.MILLISECONDS));
+        for (String name : List.of("dog:4", "dog:6")) {
+            assertEquals(1L, client.say("RLOCK.RENEW " + name + " " + me() + " " + Fleet.LONG_MS));
+            assertTrue(client.number("PTTL " + name) > LEASE_MS);
+        }
         assertTrue(client.number("PTTL {dog:6}:" + me() + ":rwlock_timeout:1") > LEASE_MS);
-        lock.readLock().unlock();
-        lock.writeLock().unlock();
+        locks.forEach(RLock::unlock);
+        assertEquals(0L, client.say("RLOCK.RENEW dog:4 " + me() + " " + LEASE_MS));
         assertEquals(0L, client.say("RLOCK.RENEW dog:6 " + me() + " " + LEASE_MS));
     }
 

@@ -4,6 +4,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import rlock.redisson.RedissonLocks;
 
@@ -17,14 +18,16 @@ class WrappedCallbackTest {
 
     private final RedissonLocks locks = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS)
             .setNettyThreads(THREADS).useSingleServer().setAddress(Node.shared().address()));
+
+    @AutoClose
     private final Native client = Node.shared().client();
+
     private final CountDownLatch mayReturn = new CountDownLatch(1);
 
     @AfterEach
     void disconnect() {
         mayReturn.countDown();
         WrappedFleet.end(locks);
-        client.close();
     }
 
     private void block() {

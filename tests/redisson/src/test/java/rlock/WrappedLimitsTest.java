@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.redisson.api.RFencedLock;
@@ -28,12 +28,9 @@ class WrappedLimitsTest {
     private final RedissonLocks locks = WrappedFleet.shared();
     private final RedissonLocks fair = RedissonLocks.of(
             locks.getRedisson(), RedissonLocks.Options.defaults().fairIsNative());
-    private final Native client = Node.shared().client();
 
-    @AfterEach
-    void disconnect() {
-        client.close();
-    }
+    @AutoClose
+    private final Native client = Node.shared().client();
 
     private Map<String, RLock> kinds(String name) {
         Map<String, RLock> kinds = new LinkedHashMap<>();
@@ -108,7 +105,8 @@ class WrappedLimitsTest {
                 () -> locks.getPermits("sense", 0), () -> locks.getPermits("sense", 100_001),
                 () -> permits.tryAcquire(Duration.ofMillis(-1)), () -> permits.tryAcquire(FOR_EVER, Duration.ZERO),
                 () -> permits.tryAcquire(FOR_EVER, Duration.ofMillis(-1)),
-                () -> locks.call(locks.getLock("sense"), Duration.ofMillis(-1), () -> null));
+                () -> locks.call(locks.getLock("sense"), Duration.ofMillis(-1), () -> null),
+                () -> locks.renew(locks.getLock("sense"), Duration.ZERO));
         for (int i = 0; i < senseless.size(); i++) {
             IllegalArgumentException e = assertThrows(IllegalArgumentException.class, senseless.get(i), "" + i);
             assertFalse(e.getMessage().isEmpty());

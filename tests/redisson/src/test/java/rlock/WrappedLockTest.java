@@ -15,11 +15,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import org.redisson.api.options.CommonOptions;
 import org.redisson.client.RedisException;
 import rlock.redisson.LostLock;
@@ -28,12 +27,9 @@ import rlock.redisson.RedissonLocks;
 /** All that the interface of a lock has, and what is got by who uses it wrongly. */
 class WrappedLockTest {
     private final RedissonLocks locks = WrappedFleet.shared();
-    private final Native client = Node.shared().client();
 
-    @AfterEach
-    void disconnect() {
-        client.close();
-    }
+    @AutoClose
+    private final Native client = Node.shared().client();
 
     private String me() {
         return Fleet.holder(locks.getRedisson());
@@ -73,19 +69,6 @@ class WrappedLockTest {
     }
 
     @Test
-    void the_other_kind_is_refused_in_the_servers_words() {
-        locks.getLock("kinds").lock(60, SECONDS);
-        for (RLock other : new RLock[] {locks.getReadWriteLock("kinds").readLock(),
-            locks.getReadWriteLock("kinds").writeLock()}) {
-            RedisException e = assertThrows(RedisException.class, other::lock);
-            assertTrue(e.getMessage().startsWith("WRONGKIND"), e.getMessage());
-            assertThrows(RedisException.class, other::unlock);
-        }
-        assertEquals("1", client.say("HGET kinds " + me()));
-        locks.getLock("kinds").unlock();
-    }
-
-    @Test
     void a_reader_that_wants_to_write_is_told_that_it_waits_for_itself() {
         locks.getReadWriteLock("upgrade").readLock().lock();
         RLock write = locks.getReadWriteLock("upgrade").writeLock();
@@ -97,14 +80,13 @@ class WrappedLockTest {
 
     @Test
     void a_lease_of_nothing_is_the_watchdogs() throws Exception {
-        RLock lock = locks.getLock("nothing");
-        lock.lock(0, SECONDS);
-        outlivesALease("nothing");
-        lock.unlock();
-        assertTrue(lock.tryLock(1, -5, SECONDS));
-        outlivesALease("nothing");
-        lock.unlock();
-        assertFalse(lock.isLocked());
+        locks.getLock("nothing").lock(0, SECONDS);
+        assertTrue(locks.getLock("less").tryLock(1, -5, SECONDS));
+        for (String name : List.of("nothing", "less")) {
+            outlivesALease(name);
+            locks.getLock(name).unlock();
+            assertFalse(locks.getLock(name).isLocked());
+        }
     }
 
     private void outlivesALease(String name) {
@@ -113,13 +95,7 @@ class WrappedLockTest {
         assertEquals(1L, client.say("EXISTS " + name));
     }
 
-    @Test
-    void a_lease_that_was_asked_for_is_not_renewed() {
-        endsWithItsLease(locks.getLock("fixed"));
-    }
-
     private void endsWithItsLease(RLock lock) {
-        lock.lock(2 * Fleet.WATCHDOG_MS, MILLISECONDS);
         long end = client.number("PEXPIRETIME " + lock.getName());
         Patience.until("it is over", () -> {
             long now = client.number("PEXPIRETIME " + lock.getName());
@@ -133,13 +109,15 @@ class WrappedLockTest {
     void what_was_broken_open_is_neither_renewed_nor_lost() {
         List<LostLock> losses = new CopyOnWriteArrayList<>();
         Runnable listening = locks.onLost(losses::add);
-        for (RLock lock : new RLock[] {locks.getLock("broken"), locks.getReadWriteLock("broken:rw").writeLock(),
-            locks.getReadWriteLock("broken:rw").readLock()}) {
+        List<RLock> broken = List.of(locks.getLock("broken"), locks.getReadWriteLock("broken:w").writeLock(),
+                locks.getReadWriteLock("broken:r").readLock());
+        for (RLock lock : broken) {
             lock.lock();
             lock.lock();
             assertTrue(lock.forceUnlock());
-            endsWithItsLease(lock);
+            lock.lock(Fleet.WATCHDOG_MS, MILLISECONDS);
         }
+        broken.forEach(this::endsWithItsLease);
         listening.run();
         assertEquals(List.of(), losses);
     }
@@ -158,67 +136,14 @@ class WrappedLockTest {
     }
 
     @Test
-    void a_wait_ends_in_time() throws Exception {
-        client.say("RLOCK.ACQUIRE busy other 60000");
-        RLock lock = locks.getLock("busy");
-        long began = System.nanoTime();
-        assertFalse(lock.tryLock(300, MILLISECONDS));
-        long tookMs = (System.nanoTime() - began) / 1_000_000;
-        assertTrue(tookMs >= 300 && tookMs < 3_000, "it took " + tookMs + " ms");
-        assertFalse(lock.tryLock(0, SECONDS));
-        assertFalse(lock.tryLockAsync(100, MILLISECONDS).get());
-        Patience.until("nobody waits", () -> Node.tickets() == 0);
-        client.say("RLOCK.RELEASE busy other");
-    }
-
-    @Test
-    void an_interrupted_wait_leaves_nothing_behind() throws Exception {
-        client.say("RLOCK.ACQUIRE interrupted other 60000");
+    void what_does_not_wait_keeps_its_interrupt() {
         RLock lock = locks.getLock("interrupted");
-        AtomicReference<Throwable> thrown = new AtomicReference<>();
-        Thread thread = new Thread(() -> {
-            try {
-                lock.lockInterruptibly();
-            } catch (InterruptedException e) {
-                thrown.set(e);
-            }
-        });
-        long before = Node.tickets();
-        thread.start();
-        Patience.until("it waits", () -> Node.tickets() > before);
-        thread.interrupt();
-        thread.join(5_000);
-        assertEquals(InterruptedException.class, thrown.get().getClass());
-        Patience.until("nobody waits", () -> Node.tickets() == before);
-        client.say("RLOCK.RELEASE interrupted other");
-        assertFalse(lock.isLocked());
         Thread.currentThread().interrupt();
         assertThrows(InterruptedException.class, () -> lock.tryLock(1, SECONDS));
         Thread.currentThread().interrupt();
-        assertTrue(lock.tryLock(), "what does not wait is not interrupted");
+        assertTrue(lock.tryLock());
         lock.unlock();
-        assertTrue(Thread.interrupted(), "and the interrupt is kept");
-    }
-
-    /** However near the grant it is given up: 300 races, after which nobody holds anything. */
-    @Test
-    void a_wait_that_is_given_up_as_it_is_granted_gives_the_lock_back() {
-        RLock lock = locks.getLock("race");
-        for (int i = 0; i < 300; i++) {
-            // It may still be granted to the one before, and given back at once.
-            assertNull(client.say("RLOCK.ACQUIRE race other 60000 WAIT 20000"));
-            long thread = 5_000 + i % 3;
-            CompletableFuture<Void> wait = lock.lockAsync(60, SECONDS, thread).toCompletableFuture();
-            if (i % 2 == 0) {
-                Patience.until("it waits", () -> Node.tickets() > 0 || wait.isDone());
-            }
-            client.send("RLOCK.RELEASE", "race", "other");
-            if (!wait.cancel(true)) {
-                Fleet.unlock(lock, thread);
-            }
-            assertEquals(1L, client.receive());
-            Patience.until("nobody holds it", () -> client.say("EXISTS race").equals(0L) && Node.tickets() == 0);
-        }
+        assertTrue(Thread.interrupted());
     }
 
     /** The next request of the same thread is not granted on top of what is being given back. */
@@ -279,52 +204,28 @@ class WrappedLockTest {
         waiter.grantedAt();
     }
 
+    /** Redisson's own forgets the lease that it was asked for. */
     @Test
-    void tokens_are_drawn_with_the_lease_that_was_asked_for() {
+    void a_token_is_drawn_with_the_lease_that_was_asked_for() {
         RFencedLock lock = locks.getFencedLock("fence");
-        assertEquals(1, lock.lockAndGetToken(60, SECONDS));
-        // Redisson's own forgets what it was asked for.
+        lock.lockAndGetToken(60, SECONDS);
         assertTrue(client.number("PTTL fence") > 50_000);
-        assertEquals(2, lock.lockAndGetTokenAsync().toCompletableFuture().join());
-        assertEquals(3, lock.tryLockAndGetToken());
-        assertEquals(3, lock.getToken());
+        assertEquals(lock.getToken() + 1, lock.lockAndGetTokenAsync().toCompletableFuture().join());
         lock.unlock();
         lock.unlock();
-        lock.unlock();
-        assertFalse(lock.isLocked());
     }
 
     @Test
-    void a_lock_of_many_takes_and_gives_back_all() throws Exception {
+    void a_lock_of_many_has_one_lease_and_one_client() throws Exception {
         RLock both = locks.getMultiLock(locks.getLock("multi:1"), locks.getLock("multi:2"));
         both.lock(60, SECONDS);
         assertTrue(client.number("PTTL multi:1") > 50_000 && client.number("PTTL multi:2") > 50_000);
         both.unlock();
-        client.say("RLOCK.ACQUIRE multi:2 other 60000");
-        assertFalse(both.tryLock(200, 60_000, MILLISECONDS));
-        assertEquals(0L, client.say("EXISTS multi:1"));
-        client.say("RLOCK.RELEASE multi:2 other");
         assertTrue(both.tryLockAsync(1, 60, SECONDS).get());
         assertTrue(client.number("PTTL multi:1") > 50_000);
         both.unlock();
-        assertTrue(both.tryLock());
-        both.unlock();
-        RedissonClient plain = Fleet.plainOn(Node.shared().address());
-        assertThrows(IllegalArgumentException.class,
-                () -> locks.getMultiLock(locks.getLock("multi:1"), plain.getLock("multi:2")));
-        Fleet.end(plain);
-    }
-
-    /** It waits for all of them in the server, and holds none meanwhile. */
-    @Test
-    void a_lock_of_many_waits_for_all_and_holds_none() {
-        client.say("RLOCK.ACQUIRE many:2 other 60000");
-        long before = Node.tickets();
-        Waiter waiter = Waiter.java(locks.getMultiLock(locks.getLock("many:1"), locks.getLock("many:2")));
-        Patience.until("it waits", () -> Node.tickets() > before);
-        assertEquals(0L, client.say("EXISTS many:1"));
-        client.say("RLOCK.RELEASE many:2 other");
-        waiter.grantedAt();
+        RLock redissons = locks.getRedisson().getLock("multi:2");
+        assertThrows(IllegalArgumentException.class, () -> locks.getMultiLock(locks.getLock("multi:1"), redissons));
     }
 
     /** Whether it takes them at once or, as it has to do with a writer among them, one after the other. */
@@ -357,21 +258,16 @@ class WrappedLockTest {
     }
 
     @Test
-    void how_long_it_can_be_vouched_for_is_known_without_the_server() {
+    void of_two_leases_and_of_several_locks_the_first_end_counts() {
         RLock lock = locks.getLock("vouched");
-        assertEquals(Duration.ZERO, locks.remaining(lock));
         lock.lock(60, SECONDS);
-        long left = client.number("PTTL vouched");
-        long remaining = locks.remaining(lock).toMillis();
-        assertTrue(remaining > 50_000 && remaining <= left, remaining + " of " + left);
-        assertEquals(Duration.ZERO, locks.remaining(lock, 4_711));
         lock.lock(20, SECONDS);
-        left = client.number("PTTL vouched");
+        long left = client.number("PTTL vouched");
         assertTrue(locks.remaining(lock).toMillis() <= left);
+        assertEquals(Duration.ZERO, locks.remaining(lock, 4_711));
         assertTrue(locks.remaining(locks.getMultiLock(lock, locks.getLock("vouched:not"))).isZero());
         lock.unlock();
         lock.unlock();
-        assertEquals(Duration.ZERO, locks.remaining(lock));
     }
 
     /** The watchdog's lease counts again once it has renewed. */
@@ -387,6 +283,20 @@ class WrappedLockTest {
         lock.unlock();
     }
 
+    /** One releases what the other took, under one client's name. */
+    @Test
+    void a_wrapped_and_a_plain_lock_of_one_client_are_one() {
+        RLock same = locks.getLock("one");
+        RLock redissons = locks.getRedisson().getLock("one");
+        same.lock();
+        redissons.lock();
+        assertEquals(2, same.getHoldCount());
+        assertEquals(false, Fleet.tryLock(same, Fleet.LONG_MS, 4_711));
+        same.unlock();
+        redissons.unlock();
+        assertFalse(same.isLocked());
+    }
+
     @Test
     void locks_with_options_of_their_own_are_the_same_locks() {
         locks.getLock(CommonOptions.name("options")).lock(60, SECONDS);
@@ -394,12 +304,5 @@ class WrappedLockTest {
         locks.getFencedLock(CommonOptions.name("options")).unlock();
         locks.getReadWriteLock(CommonOptions.name("options")).writeLock().lock();
         locks.getReadWriteLock("options").writeLock().unlock();
-    }
-
-    @Test
-    void what_cannot_be_done_says_why() {
-        UnsupportedOperationException e = assertThrows(UnsupportedOperationException.class,
-                () -> locks.getLock("condition").newCondition());
-        assertTrue(e.getMessage().contains("conditions"));
     }
 }

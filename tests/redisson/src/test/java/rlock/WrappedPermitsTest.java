@@ -2,19 +2,15 @@ package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.client.RedisException;
 import rlock.redisson.LostLock;
@@ -24,63 +20,13 @@ import rlock.redisson.RedissonLocks;
 /** So many at once, served in their order beside native clients. */
 class WrappedPermitsTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
+
+    @AutoClose
     private final Native client = Node.shared().client();
 
     @AfterEach
     void disconnect() {
         WrappedFleet.end(locks);
-        client.close();
-    }
-
-    @Test
-    void no_more_threads_than_the_limit_have_one() {
-        Permits permits = locks.getPermits("gpus", 3);
-        AtomicInteger inside = new AtomicInteger();
-        AtomicInteger most = new AtomicInteger();
-        try (Crew crew = new Crew()) {
-            for (int i = 0; i < 10; i++) {
-                crew.start(() -> {
-                    for (int round = 0; round < 20; round++) {
-                        permits.acquire();
-                        most.accumulateAndGet(inside.incrementAndGet(), Math::max);
-                        Thread.yield();
-                        inside.decrementAndGet();
-                        permits.release();
-                    }
-                });
-            }
-            crew.finish();
-        }
-        assertTrue(most.get() <= 3, "at once: " + most.get());
-        assertEquals(0L, client.say("EXISTS gpus"));
-    }
-
-    @Test
-    void threads_and_native_clients_are_served_in_their_order() {
-        Permits permits = locks.getPermits("turns", 1);
-        List<Integer> order = Collections.synchronizedList(new ArrayList<>());
-        assertNull(client.say("RLOCK.PACQUIRE turns first 60000 LIMIT 1"));
-        List<Waiter> waiters = new ArrayList<>();
-        for (int i = 0; i < 4; i += 2) {
-            int mine = i;
-            waiters.add(Waiter.inAQueue(() -> {
-                permits.acquire();
-                order.add(mine);
-                permits.release();
-            }));
-            long before = Waiter.waiting(client);
-            waiters.add(Waiter.start(() -> {
-                try (Native own = Node.shared().client()) {
-                    assertNull(own.say("RLOCK.PACQUIRE turns native-" + mine + " 60000 LIMIT 1 WAIT 0"));
-                    order.add(mine + 1);
-                    own.say("RLOCK.RELEASE turns native-" + mine);
-                }
-            }));
-            Patience.until("it waits", () -> Waiter.waiting(client) > before);
-        }
-        client.say("RLOCK.RELEASE turns first");
-        waiters.forEach(Waiter::grantedAt);
-        assertEquals(List.of(0, 1, 2, 3), order);
     }
 
     @Test

@@ -83,19 +83,6 @@ class WrappedSetupTest {
     }
 
     @Test
-    void a_fair_lock_is_redissons_own_unless_the_service_says_otherwise() {
-        RedissonClient redisson = Fleet.plainOn(Node.shared().address());
-        RedissonLocks locks = RedissonLocks.of(redisson);
-        assertEquals(redisson.getFairLock("fair").getClass(), locks.getFairLock("fair").getClass());
-        RLock fair = RedissonLocks.of(redisson, RedissonLocks.Options.defaults().fairIsNative()).getFairLock("fair");
-        assertEquals(locks.getLock("fair").getClass(), fair.getClass());
-        fair.lock();
-        assertTrue(locks.getLock("fair").isHeldByCurrentThread());
-        fair.unlock();
-        Fleet.end(redisson);
-    }
-
-    @Test
     void only_what_redisson_made_can_be_wrapped() {
         RedissonClient other = (RedissonClient) java.lang.reflect.Proxy.newProxyInstance(
                 RedissonClient.class.getClassLoader(), new Class<?>[] {RedissonClient.class},

@@ -5,14 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
-import java.io.InputStream;
-import java.lang.ProcessBuilder.Redirect;
+import io.netty.handler.ssl.util.SelfSignedCertificate;
+import java.io.OutputStream;
 import java.net.MalformedURLException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.Key;
 import java.security.KeyStore;
-import java.util.Base64;
+import java.security.cert.X509Certificate;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -35,11 +34,13 @@ class WrappedTlsTest {
         try (Native plain = Node.shared().client()) {
             assumeFalse(((List<?>) plain.say("CONFIG GET tls-port")).isEmpty(), "the server was built without TLS");
         }
-        Path store = certify();
+        SelfSignedCertificate itself = new SelfSignedCertificate("localhost");
+        Path store = store(itself.cert());
         String address = "rediss://localhost:" + Node.freePort();
         Node node = Node.start("--tls-port", address.split(":")[2], "--tls-auth-clients", "no",
-                "--tls-cert-file", "" + files.resolve("cert"), "--tls-key-file", "" + files.resolve("key"));
-        assertThrows(RedisConnectionException.class, () -> Fleet.plainOn(address), "nobody vouches for it");
+                "--tls-cert-file", "" + itself.certificate(), "--tls-key-file", "" + itself.privateKey());
+        assertThrows(RedisConnectionException.class, () -> Fleet.plainWith(config -> config.useSingleServer()
+                .setAddress(address).setConnectTimeout(1_000).setRetryAttempts(0)), "nobody vouches for it");
         RedissonClient one = trusting(address, store);
         RedissonClient other = trusting(address, store);
         RLock held = RedissonLocks.of(one).getLock("sealed");
@@ -58,6 +59,7 @@ class WrappedTlsTest {
         Fleet.end(one);
         Fleet.end(other);
         node.stop();
+        itself.delete();
     }
 
     private static RedissonClient trusting(String address, Path store) {
@@ -71,25 +73,15 @@ class WrappedTlsTest {
         });
     }
 
-    /** A certificate that vouches for itself, as Java stores it, and as a server reads it. */
-    private Path certify() throws Exception {
+    /** A store that trusts a certificate. */
+    private Path store(X509Certificate trusted) throws Exception {
+        KeyStore all = KeyStore.getInstance("PKCS12");
+        all.load(null, null);
+        all.setCertificateEntry("it", trusted);
         Path store = files.resolve("store");
-        Path keytool = Path.of(System.getProperty("java.home"), "bin", "keytool");
-        assertEquals(0, new ProcessBuilder("" + keytool, "-genkeypair", "-alias", "it", "-keyalg", "EC", "-dname",
-                "CN=localhost", "-ext", "san=dns:localhost", "-storetype", "PKCS12", "-keystore", "" + store,
-                "-storepass", PASSWORD).redirectErrorStream(true).redirectOutput(Redirect.DISCARD).start().waitFor());
-        KeyStore pair = KeyStore.getInstance("PKCS12");
-        try (InputStream in = Files.newInputStream(store)) {
-            pair.load(in, PASSWORD.toCharArray());
+        try (OutputStream out = Files.newOutputStream(store)) {
+            all.store(out, PASSWORD.toCharArray());
         }
-        Key key = pair.getKey("it", PASSWORD.toCharArray());
-        Files.writeString(files.resolve("key"), pem("PRIVATE KEY", key.getEncoded()));
-        Files.writeString(files.resolve("cert"), pem("CERTIFICATE", pair.getCertificate("it").getEncoded()));
         return store;
-    }
-
-    private static String pem(String what, byte[] bytes) {
-        String text = Base64.getMimeEncoder(64, new byte[] {'\n'}).encodeToString(bytes);
-        return "-----BEGIN " + what + "-----\n" + text + "\n-----END " + what + "-----\n";
     }
 }
