@@ -97,7 +97,7 @@ fmt: ## format the sources
 	@scripts/setup.sh lint
 	cargo fmt --all
 
-docs: ## copy the snippets of tests into docs/clients.md, docs/spring.md and README.md
+docs: ## copy the snippets of tests into docs/spring.md and README.md
 	scripts/snippets.sh
 
 package: ## pack and build the client and the command as a registry would get them; nothing is uploaded

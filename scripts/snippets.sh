@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# scripts/snippets.sh [check]: puts the tested snippets and versions into docs/clients.md, docs/spring.md and README.md, or
-# checks that they are there.
+# scripts/snippets.sh [check]: puts the tested snippets into docs/spring.md and README.md, or checks that they are there.
 #
 # A program in a document is right on the day that it is written. These are pieces of the clients' tests, between a
 # comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly documents="docs/clients.md docs/spring.md README.md"
+readonly documents="docs/spring.md README.md"
 
 # quoted: prints a snippet, without the indentation of its first line and without empty lines at its end.
 readonly program='
@@ -31,9 +30,6 @@ function quoted(file, name,    line, inside, found, indent, gap) {
         exit 1
     }
 }
-BEGIN {
-    while ("scripts/client-versions.sh" | getline) version[$2] = $3
-}
 /^<!-- snippet: / {
     file = $3
     name = $4
@@ -42,10 +38,6 @@ BEGIN {
     print
     quoted(file, name)
     while ($0 != "```" && getline > 0);
-}
-match($0, /^\| \[[^]]*/) {
-    client = substr($0, 4, RLENGTH - 3)
-    if (client in version) sub(/\| [0-9.]+ \|/, "| " version[client] " |")
 }
 { print }
 '

@@ -1,9 +1,10 @@
-//! The conversation that the README begins with, on a real server.
+//! The conversations with redis-cli that the README and docs/clients.md begin with, on a real server.
 
 use crate::page::Page;
 use rlock_testing::{Reply, Server};
 
-const PAGE: Page = Page(include_str!("../../README.md"));
+const README: Page = Page(include_str!("../../README.md"));
+const CLIENTS: Page = Page(include_str!("../../docs/clients.md"));
 
 /// A reply as redis-cli shows it, in lines.
 fn shown(reply: &Reply) -> Vec<String> {
@@ -30,9 +31,18 @@ fn without_times(line: &str) -> String {
 
 #[test]
 fn the_first_conversation_is_as_it_is_shown() {
+    is_as_it_is_shown(&README);
+}
+
+#[test]
+fn the_calls_of_a_client_without_a_package_are_as_they_are_shown() {
+    is_as_it_is_shown(&CLIENTS);
+}
+
+fn is_as_it_is_shown(page: &Page) {
     let server = Server::prepare().default_settings().start();
     let mut client = server.client();
-    let conversation = PAGE.blocks("text")[0];
+    let conversation = page.blocks("text")[0];
     let mut told: Vec<String> = Vec::new();
     let mut commands = 0;
     for line in conversation.lines().skip(1) {
