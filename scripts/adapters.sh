@@ -12,10 +12,12 @@ work=$target/clients
 mkdir -p "$work"
 
 python_adapter() {
-    local bin=$work/python/bin
-    [ -x "$bin/maturin" ] || {
+    local bin=$work/python/bin needed=clients/python/tests/requirements.txt
+    cmp -s "$needed" "$work/python/installed" || {
+        rm -rf "$work/python"
         python3 -m venv "$work/python"
-        "$bin/pip" install --quiet --disable-pip-version-check -r clients/python/tests/requirements.txt
+        "$bin/pip" install --quiet --disable-pip-version-check -r "$needed"
+        cp "$needed" "$work/python/installed"
     }
     rm -rf "$work/wheel"
     "$bin/maturin" build --quiet --manifest-path clients/python/Cargo.toml --interpreter "$bin/python" --profile binding \
@@ -32,7 +34,10 @@ node_adapter() {
     cp -r clients/node/. "$work/node"
     rm -rf "$work/node/src" "$work/node/Cargo.toml" "$work/node/build.rs"
     cp "$target/binding/librlock_node.so" "$work/node/rlock.linux-$(node -p process.arch)-gnu.node"
-    (cd "$work/node" && npm ci --silent --no-audit --no-fund >&2)
+    cmp -s clients/node/package-lock.json "$work/node/node_modules/installed" || {
+        (cd "$work/node" && npm ci --silent --no-audit --no-fund >&2)
+        cp clients/node/package-lock.json "$work/node/node_modules/installed"
+    }
     commands "node $work/node/test/adapter.mjs" "node $work/node/examples/deploy.mjs"
 }
 

@@ -2,16 +2,15 @@
 # scripts/test-clients.sh [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
 # the suite that every client has to pass (clients/conformance), with servers of its own.
 #
-# One server and one cluster of three masters, on free ports, serve all clients in turn; they go when this ends, however
-# it ends. The tests find them by RLOCK_URL and RLOCK_CLUSTER_URL. What is fetched or built for a client stays in
-# target/clients, so that the sources stay clean.
+# The languages are tested at the same time, each on a server of its own and all on one cluster of three masters. The tests
+# find them by RLOCK_URL and RLOCK_CLUSTER_URL, and all servers end when this ends, however it ends. What is fetched or built
+# for a client stays in target/clients, so that the sources stay clean. Java has the suite alone: java/ has tests of its own.
 #
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-versions=$(scripts/client-versions.sh)
-known=$(cut -d' ' -f1 <<<"$versions" | xargs)
+known="python node go java"
 clients=${*:-$known}
 for client in $clients; do
     [[ " $known " == *" $client "* ]] ||
@@ -25,38 +24,20 @@ module=${RLOCK_MODULE:-$target/release/librlock.so}
 module=$(realpath "$module")
 server=${RLOCK_SERVER:-redis-server}
 
-left_by_others_is_gone() { redis-cli -u "$RLOCK_URL" flushall >/dev/null; }
-
-# For each language the bare commands by a widely used client, and then the tests of the package.
-
-python_tests() {
-    python3 -m venv "$work/raw-python"
-    "$work/raw-python/bin/pip" install --quiet --disable-pip-version-check -r tests/raw/python/requirements.txt
-    PYTHONDONTWRITEBYTECODE=1 "$work/raw-python/bin/pytest" -p no:cacheprovider tests/raw/python
-    PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q clients/python/tests
-}
+python_tests() { PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q clients/python/tests; }
 
 # In a copy, as Node looks for packages beside the program.
 node_tests() {
-    rm -rf "$work/raw-node" && mkdir -p "$work/raw-node" && cp tests/raw/node/* "$work/raw-node"
-    cd "$work/raw-node"
-    npm ci --silent --no-audit --no-fund
-    node --test --test-concurrency=1 --test-reporter=spec --test-timeout=60000
-    left_by_others_is_gone
     cd "$work/node"
     node --test --test-concurrency=1 --test-reporter=spec --test-timeout=120000 test/*.test.mjs
 }
 
 go_tests() {
     local module
-    (cd tests/raw/go && go test -count=1 -timeout 5m ./...)
-    left_by_others_is_gone
     for module in clients/go clients/go/rlockotel; do
         (cd "$module" && go vet ./... && go test -race -count=1 -timeout 5m ./...)
     done
 }
-
-java_tests() { mvn --batch-mode --no-transfer-progress --file tests/raw/java "-Doutput=$work/raw-java" test; }
 
 # What every client has to do, with Rust's beside them, so that all wait in one queue.
 all_tests() {
@@ -70,7 +51,7 @@ dir=$(mktemp -d)
 servers="" tests=""
 clean_up() {
     trap '' INT TERM HUP
-    for group in $tests $servers; do kill -- "-$group" 2>/dev/null || true; done
+    for group in $tests $servers; do kill -- "-${group#*=}" 2>/dev/null || true; done
     wait 2>/dev/null
     rm -rf "$dir"
 }
@@ -112,19 +93,33 @@ start_cluster() {
 # shellcheck disable=SC2086 # a list of words
 adapters=$(scripts/adapters.sh $clients)
 
-start_server
-export RLOCK_URL=redis://127.0.0.1:$port
 start_cluster
 export RLOCK_CLUSTER_URL=redis://127.0.0.1:$port
 
 table="" failed=0
-for client in $clients all; do
-    echo "== $client"
-    (set +m; "${client}_tests") </dev/null &
-    tests=$! result=pass
-    wait "$tests" || result=FAIL failed=1
-    tests=""
-    table+=$(printf '%-7s %-18s %s' "$client" "$(sed -n "s/^$client //p" <<<"$versions")" "$result")$'\n'
+# result NAME PROCESS: waits for it, and notes what came of it.
+result() {
+    local result=pass
+    wait "$2" || result=FAIL failed=1
+    table+=$(printf '%-7s %s' "$1" "$result")$'\n'
+}
+
+for client in $clients; do
+    [ "$client" != java ] || continue
+    start_server
+    (set +m; RLOCK_URL=redis://127.0.0.1:$port "${client}_tests") >"$dir/$client" 2>&1 </dev/null &
+    tests+=" $client=$!"
 done
+for test in $tests; do
+    client=${test%=*}
+    result "$client" "${test#*=}"
+    echo "== $client" && cat "$dir/$client"
+done
+tests=""
+echo "== all"
+(set +m; all_tests) </dev/null &
+tests=all=$!
+result all "${tests#*=}"
+tests=""
 printf '\n%s' "$table"
 exit "$failed"

@@ -15,24 +15,17 @@ mod logs;
 use ending::Inside;
 
 use pyo3::PyTraverseError;
-#[cfg(not(unix))]
-use pyo3::exceptions::PyNotImplementedError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, is_locked, word};
-#[cfg(unix)]
-use rlock_client::block_on;
-use rlock_client::{Address, Error, Guard, Locks, block_on_for};
+use rlock_client::{Address, Error, Guard, Locks, block_on, block_on_for};
 use std::convert::Infallible;
 use std::future::poll_fn;
-#[cfg(unix)]
 use std::io::{Read, Write};
 use std::mem;
-#[cfg(unix)]
 use std::os::fd::{AsRawFd, RawFd};
-#[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::{Pin, pin};
 use std::process;
@@ -456,10 +449,15 @@ impl Task {
 
     /// Goes on with it, as far as that can be done now.
     fn step(self: &Arc<Self>, py: Python<'_>) {
-        let Some(queue) = self.queue() else { return };
+        if locked(&self.told).is_none() {
+            return;
+        }
         let outcome = {
-            let mut work = locked(&self.work);
-            let polled = work.as_mut().map(|work| queue.poll(work, &Waker::from(self.clone())));
+            let (mut work, waker) = (locked(&self.work), Waker::from(self.clone()));
+            // In a call that blocks, the client trusts a waker to be harmless, and wakes it where it is.
+            let polled = work
+                .as_mut()
+                .map(|work| block_on(poll_fn(|_| Poll::Ready(work.as_mut().poll(&mut Context::from_waker(&waker))))));
             let Some(Poll::Ready(outcome)) = polled else { return };
             *work = None;
             outcome
@@ -511,11 +509,9 @@ impl Wake for Task {
             ready.push(self);
             ready.len() == 1
         };
-        // The loop takes all that have come by then.
-        if is_first && !queue.tell() {
-            // It is over, and so is what went on in it.
-            let over = mem::take(&mut *locked(&queue.ready));
-            over.iter().for_each(|task| *locked(&task.work) = None);
+        // The loop takes all that have come by then. If what it reads is full, it has enough to read.
+        if is_first {
+            _ = (&queue.told).write(&[0]);
         }
     }
 }
@@ -524,98 +520,37 @@ impl Wake for Task {
 #[pyclass(frozen, module = "rlock_client._native")]
 struct Turns(Arc<Queue>);
 
+/// An event loop reads from the first socket what is written to the second, when a call can go on. The writer needs no GIL,
+/// so it is the client's own thread: that is one thread less to be woken for each answer.
 struct Queue {
-    loop_: Loop,
+    read: UnixStream,
+    told: UnixStream,
     ready: Mutex<Vec<Arc<Task>>>,
-}
-
-/// How an event loop is told that a call can go on.
-enum Loop {
-    /// It reads from the first what is written to the second. Nobody needs the GIL for it, so the client's own thread does
-    /// it: that is one thread less to be woken for each answer.
-    #[cfg(unix)]
-    Reads(UnixStream, UnixStream),
-    /// This is called with what it has to call. That may block, so it is done where the client runs foreign code.
-    IsCalled(Py<PyAny>),
-}
-
-impl Queue {
-    fn poll(&self, work: &mut Work, waker: &Waker) -> Poll<Outcome> {
-        let mut polled = poll_fn(|_| Poll::Ready(work.as_mut().poll(&mut Context::from_waker(waker))));
-        match &self.loop_ {
-            // In a call that blocks, the client trusts a waker to be harmless, and wakes it where it is.
-            #[cfg(unix)]
-            Loop::Reads(..) => block_on(polled),
-            Loop::IsCalled(_) => {
-                let Poll::Ready(polled) = Pin::new(&mut polled).poll(&mut Context::from_waker(waker)) else {
-                    return Poll::Pending;
-                };
-                polled
-            }
-        }
-    }
-
-    /// Whether it goes on.
-    fn tell(self: &Arc<Self>) -> bool {
-        match &self.loop_ {
-            // If it is full, the loop has enough to read.
-            #[cfg(unix)]
-            Loop::Reads(_, told) => {
-                _ = (&*told).write(&[0]);
-                true
-            }
-            Loop::IsCalled(notify) => {
-                let Some(_inside) = Inside::enter() else { return true };
-                Python::try_attach(|py| notify.call1(py, (Turns(self.clone()),)).is_ok()) == Some(true)
-            }
-        }
-    }
 }
 
 #[pymethods]
 impl Turns {
-    /// `notify` is called from any thread with what is to be called in the loop; without it the loop reads `fileno`.
     #[new]
-    fn new(notify: Option<Py<PyAny>>) -> PyResult<Self> {
-        let loop_ = match notify {
-            Some(notify) => Loop::IsCalled(notify),
-            None => Loop::reads()?,
-        };
-        Ok(Self(Arc::new(Queue { loop_, ready: Mutex::default() })))
+    fn new() -> PyResult<Self> {
+        let (read, told) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        told.set_nonblocking(true)?;
+        Ok(Self(Arc::new(Queue { read, told, ready: Mutex::default() })))
     }
 
-    #[cfg(unix)]
     #[getter]
-    fn fileno(&self) -> Option<RawFd> {
-        if let Loop::Reads(read, _) = &self.0.loop_ { Some(read.as_raw_fd()) } else { None }
+    fn fileno(&self) -> RawFd {
+        self.0.read.as_raw_fd()
     }
 
     fn __call__(&self, py: Python<'_>) {
         let Some(_inside) = Inside::enter() else { return };
-        #[cfg(unix)]
-        if let Loop::Reads(read, _) = &self.0.loop_ {
-            _ = (&*read).read(&mut [0; 64]);
-        }
+        _ = (&self.0.read).read(&mut [0; 64]);
         let ready = mem::take(&mut *locked(&self.0.ready));
         for task in ready {
             task.is_queued.store(false, Release);
             task.step(py);
         }
-    }
-}
-
-impl Loop {
-    #[cfg(unix)]
-    fn reads() -> PyResult<Self> {
-        let (read, told) = UnixStream::pair()?;
-        read.set_nonblocking(true)?;
-        told.set_nonblocking(true)?;
-        Ok(Self::Reads(read, told))
-    }
-
-    #[cfg(not(unix))]
-    fn reads() -> PyResult<Self> {
-        Err(PyNotImplementedError::new_err("there is nothing to be read on this system"))
     }
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
+import select
 import signal
 import sys
 import threading
@@ -83,11 +83,14 @@ class Held(HeldBase["Locks"]):
 
     def _turns(self) -> Turns:
         here = _green.hub()
-        return _listener()[1] if here is None else here.turns
+        return _listener() if here is None else here.turns
 
     def _soon(self, callback: Callable[[], object]) -> None:
         here = _green.hub()
-        _listener()[2].put(callback) if here is None else here.spawn(callback)
+        if here is None:
+            threading.Thread(target=_report, args=(callback,), name="rlock-loss", daemon=True).start()
+        else:
+            here.spawn(callback)
 
 
 class Lock(LockBase["Locks", Held]):
@@ -167,23 +170,32 @@ def exit_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
 
-_Calls = queue.SimpleQueue[Callable[[], object]]
-_listening: tuple[int, Turns, _Calls] | None = None
+_listening: tuple[int, Turns] | None = None
+# What parent processes have, into which a forked one must not look.
+_of_parents: list[tuple[int, Turns]] = []
 
 
-def _listener() -> tuple[int, Turns, _Calls]:
-    """The thread that tells of losses, which each process has its own of, and what it is to call."""
+def _listener() -> Turns:
+    """What the thread reads that notices losses. Each process has its own."""
     global _listening
     if _listening is None or _listening[0] != os.getpid():
-        calls: _Calls = queue.SimpleQueue()
-        threading.Thread(target=_listen, args=(calls,), name="rlock-losses", daemon=True).start()
-        _listening = os.getpid(), Turns(calls.put), calls
-    return _listening
+        if _listening is not None:
+            _of_parents.append(_listening)
+        _listening = os.getpid(), Turns()
+        threading.Thread(target=_listen, args=(_listening[1],), name="rlock-losses", daemon=True).start()
+    return _listening[1]
 
 
-def _listen(calls: _Calls) -> None:
+def _listen(turns: Turns) -> None:
+    ready = select.poll()
+    ready.register(turns.fileno, select.POLLIN)
     while True:
-        try:
-            calls.get()()
-        except Exception:
-            logging.getLogger(__name__).exception("what is called at a loss")
+        ready.poll()
+        turns()
+
+
+def _report(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:
+        logging.getLogger(__name__).exception("what is called at a loss")

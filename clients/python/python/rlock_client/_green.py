@@ -22,7 +22,7 @@ class Hub:
     """Reads `turns` in the event loop of gevent or eventlet, and so resumes the calls of its greenlets."""
 
     def __init__(self) -> None:
-        self.turns = Turns(None)
+        self.turns = Turns()
 
     def wait(self, call: Call, limit: float | None) -> Hold | bool | None:
         ended: list[tuple[Hold | bool | None, Exception | None]] = []

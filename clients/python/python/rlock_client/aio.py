@@ -196,12 +196,9 @@ _turns_of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = weakref
 
 
 def _new_turns(loop: asyncio.AbstractEventLoop) -> Turns:
-    try:
-        turns = Turns(None)
-        loop.add_reader(turns.fileno, turns)
-        return turns
-    except NotImplementedError:  # on Windows
-        return Turns(loop.call_soon_threadsafe)
+    turns = Turns()
+    loop.add_reader(turns.fileno, turns)
+    return turns
 
 
 def _loop() -> asyncio.AbstractEventLoop:
