@@ -1,4 +1,4 @@
-// What the tests look at: the server at RLOCK_URL, who waits and who holds there, and a network that can be stopped.
+// What the tests look at: the server at RLOCK_URL, and which locks are held or waited for there.
 
 package rlock_test
 
@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,30 +86,13 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func ends(t *testing.T, ctx context.Context) {
-	t.Helper()
-	select {
-	case <-ctx.Done():
-	case <-time.After(patience):
-		t.Fatal("waited in vain for the end")
-	}
-}
-
-func inspected(t *testing.T, rdb *redis.Client, key string) map[any]any {
-	t.Helper()
-	reply, err := rdb.Do(context.Background(), "RLOCK.INSPECT", key).Result()
-	must(t, err)
-	return reply.(map[any]any)
-}
-
-func firstWaiter(t *testing.T, rdb *redis.Client, key string) map[any]any {
-	t.Helper()
-	return inspected(t, rdb, key)["waiters"].([]any)[0].(map[any]any)
-}
-
 func untilWaiting(t *testing.T, rdb *redis.Client, key string, count int64) {
 	t.Helper()
-	until(t, fmt.Sprint(count, " wait"), func() bool { return inspected(t, rdb, key)["waiter-count"] == count })
+	until(t, fmt.Sprint(count, " wait"), func() bool {
+		lock, err := rdb.Do(context.Background(), "RLOCK.INSPECT", key).Result()
+		must(t, err)
+		return lock.(map[any]any)["waiter-count"] == count
+	})
 }
 
 func untilFree(t *testing.T, rdb *redis.Client, key string) {
@@ -125,97 +105,13 @@ func name(t *testing.T) string {
 	return strings.ReplaceAll(t.Name(), "/", ":") + fmt.Sprint(time.Now().UnixNano())
 }
 
-// network lies between a client and the server. It can be broken, and stopped in either direction.
-type network struct {
-	listener net.Listener
-	to       string
-	mutex    sync.Mutex
-	changed  *sync.Cond
-	stopped  [2]bool // what goes to the server, and what comes from it
-	conns    []net.Conn
-}
-
-func newNetwork(t *testing.T) *network {
+// paused keeps the server from answering commands that write, until resume is called.
+func paused(t *testing.T, rdb *redis.Client) (resume func()) {
 	t.Helper()
-	to, err := url.Parse(address(t, "RLOCK_URL"))
-	must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	n := &network{listener: listener, to: to.Host}
-	n.changed = sync.NewCond(&n.mutex)
-	go n.accept()
-	t.Cleanup(func() {
-		listener.Close()
-		n.stop(false, false)
-		n.breaks()
-	})
-	return n
-}
-
-func (n *network) url() string { return "redis://" + n.listener.Addr().String() }
-
-func (n *network) accept() {
-	for {
-		here, err := n.listener.Accept()
-		if err != nil {
-			return
+	must(t, rdb.Do(context.Background(), "CLIENT", "PAUSE", patience.Milliseconds(), "WRITE").Err())
+	return func() {
+		if err := rdb.Do(context.Background(), "CLIENT", "UNPAUSE").Err(); err != nil {
+			t.Error(err)
 		}
-		there, err := net.Dial("tcp", n.to)
-		if err != nil {
-			here.Close()
-			continue
-		}
-		n.mutex.Lock()
-		n.conns = append(n.conns, here, there)
-		n.mutex.Unlock()
-		go n.carry(0, here, there)
-		go n.carry(1, there, here)
-	}
-}
-
-func (n *network) carry(direction int, from, to net.Conn) {
-	defer from.Close()
-	defer to.Close()
-	bytes := make([]byte, 1<<16)
-	for {
-		count, err := from.Read(bytes)
-		n.mutex.Lock()
-		for n.stopped[direction] {
-			n.changed.Wait()
-		}
-		n.mutex.Unlock()
-		if count > 0 {
-			if _, err := to.Write(bytes[:count]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (n *network) stop(requests, answers bool) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	n.stopped = [2]bool{requests, answers}
-	n.changed.Broadcast()
-}
-
-// breaks closes all connections.
-func (n *network) breaks() {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	for _, conn := range n.conns {
-		conn.Close()
-	}
-	n.conns = nil
-}
-
-func isLostBy(t *testing.T, err error, reason rlock.LossReason) {
-	t.Helper()
-	var lost *rlock.Error
-	if is(t, err, rlock.ErrLost); !errors.As(err, &lost) || lost.Reason != reason {
-		t.Fatalf("got %v, want a loss with the reason %s", err, reason)
 	}
 }

@@ -1,11 +1,11 @@
-// A lock that is lost: who is told, how, and in time; and one that is not, though the event loop stands still.
+// How a program in JavaScript learns that its lock is lost. When and why it is lost is tested by clients/conformance.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
 import { Lost } from 'rlock-client';
-import { connect, fresh, isFree, program, redis, until } from './servers.mjs';
+import { connect, fresh, program, redis } from './servers.mjs';
 
 const locks = await connect({ lease: 1_500 });
 
@@ -54,35 +54,6 @@ test('using does not fail before the work has ended', async () => {
     hasEnded = true;
   });
   await assert.rejects(using, () => hasEnded);
-});
-
-test('one that has no callback: check, lost, release', async () => {
-  const name = fresh();
-  const held = await locks.lock(name).acquire();
-  await redis.del(name);
-  await until('it is lost', () => held.lost);
-  assert.equal(held.remaining, 0);
-  assert.throws(() => held.check(), Lost);
-  assert.equal(held.signal.aborted, true);
-  await assert.rejects(held.release(), thrown => thrown === held.signal.reason);
-});
-
-test('a loss that the server tells of at the release', async () => {
-  const name = fresh();
-  const held = await locks.lock(name, { lease: 30_000 }).acquire();
-  await redis.del(name);
-  await assert.rejects(held.release(), Lost);
-  const using = locks.using(name, { lease: 30_000 }, async () => { await redis.del(name); });
-  await assert.rejects(using, Lost);
-});
-
-test('a busy event loop loses no lock that is renewed', async () => {
-  const name = fresh(), held = await locks.lock(name, { lease: 3_000 }).acquire();
-  busy(7_000);
-  assert.equal(held.lost, false);
-  held.check();
-  assert.equal(await isFree(name), false);
-  await held.release();
 });
 
 test('a busy event loop sees at once that a lock is lost', async () => {

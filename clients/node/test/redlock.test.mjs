@@ -1,102 +1,89 @@
-// Programs written for the package `redlock`: the same lines, with the package and with what takes its place.
+// Programs written for the package `redlock`: the same lines. scripts/peers/redlock.sh runs that package's own tests.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { describe, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import OriginalRedlock, * as original from 'redlock';
-import Redlock, * as ours from 'rlock-client/redlock';
+import Redlock, { ExecutionError, ResourceLockedError } from 'rlock-client/redlock';
 import { URL as SERVER, atEnd, fresh, isFree, redis, until, untilFree, untilWaiting } from './servers.mjs';
 
 const client = new Redis(SERVER);
 atEnd(() => client.disconnect());
 
-for (const [name, Type, { ExecutionError, ResourceLockedError }] of [
-  ['redlock', OriginalRedlock, original], ['rlock-client/redlock', Redlock, ours],
-]) describe(name, () => {
-  const redlock = new Type([client], { retryCount: 50, retryDelay: 20, retryJitter: 0 });
+const redlock = new Redlock([client], { retryCount: 50, retryDelay: 20, retryJitter: 0 });
 
-  test('acquire, extend, release', async () => {
-    const resource = fresh();
-    let lock = await redlock.acquire([resource], 5_000);
-    assert.deepEqual(lock.resources, [resource]);
-    assert.equal(typeof lock.value, 'string');
-    assert.ok(lock.expiration > Date.now() + 4_000 && lock.expiration <= Date.now() + 5_000);
-    assert.equal(await isFree(resource), false);
-    lock = await lock.extend(10_000);
-    assert.ok(lock.expiration > Date.now() + 9_000);
-    assert.ok(Array.isArray((await lock.release()).attempts));
-    assert.equal(lock.expiration, 0);
-    assert.equal(await isFree(resource), true);
-  });
-
-  test('one that is taken', async () => {
-    const resource = fresh(), lock = await redlock.acquire([resource], 5_000);
-    const told = once(redlock, 'error').catch(error => [error]);
-    await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ExecutionError);
-    assert.ok((await told)[0] instanceof ResourceLockedError);
-    const next = redlock.acquire([resource], 5_000);
-    await lock.release();
-    await (await next).release();
-  });
-
-  test('several resources, all or none', async () => {
-    const [a, b] = [fresh(), fresh()], lock = await redlock.acquire([a, b], 5_000);
-    await assert.rejects(redlock.acquire([b], 5_000, { retryCount: 0 }), ExecutionError);
-    await redlock.release(lock);
-    assert.deepEqual([await isFree(a), await isFree(b)], [true, true]);
-  });
-
-  test('using keeps it for longer than its duration', async () => {
-    const resource = fresh();
-    const result = await redlock.using([resource], 2_000, { automaticExtensionThreshold: 1_500 }, async signal => {
-      const end = Date.now() + 4_500;
-      await until('twice the duration is over', () => Date.now() > end);
-      assert.equal(signal.aborted, false);
-      assert.equal(await isFree(resource), false);
-      return 'done';
-    });
-    assert.equal(result, 'done');
-    assert.equal(await isFree(resource), true);
-  });
-
-  test('using tells of a loss', async () => {
-    const resource = fresh();
-    await assert.rejects(redlock.using([resource], 1_500, { retryCount: 0 }, async signal => {
-      await redis.del(resource);
-      await until('it is aborted', () => signal.aborted);
-      throw signal.error;
-    }));
-  });
-
-  test('it ends with its duration', async () => {
-    const resource = fresh(), lock = await redlock.acquire([resource], 300);
-    await untilFree(resource);
-    await assert.rejects(lock.extend(300), ExecutionError);
-  });
-
-  test('extend lengthens the lease at the server', async () => {
-    const resource = fresh();
-    let lock = await redlock.acquire([resource], 5_000);
-    lock = await lock.extend(600_000);
-    assert.ok(await redis.pTTL(resource) > 590_000);
-    await redis.del(resource);
-    await assert.rejects(lock.extend(5_000), ExecutionError);
-  });
-
-  test('a duration that is none', async () => {
-    await assert.rejects(redlock.acquire([fresh()], 1.5), /integer/);
-  });
+test('acquire, extend, release', async () => {
+  const resource = fresh();
+  let lock = await redlock.acquire([resource], 5_000);
+  assert.deepEqual(lock.resources, [resource]);
+  assert.equal(typeof lock.value, 'string');
+  assert.ok(lock.expiration > Date.now() + 4_000 && lock.expiration <= Date.now() + 5_000);
+  assert.equal(await isFree(resource), false);
+  lock = await lock.extend(10_000);
+  assert.ok(lock.expiration > Date.now() + 9_000);
+  assert.ok(Array.isArray((await lock.release()).attempts));
+  assert.equal(lock.expiration, 0);
+  assert.equal(await isFree(resource), true);
 });
 
-test('who waits is in the server’s queue', async () => {
-  const resource = fresh(), redlock = new Redlock([client]);
-  const lock = await redlock.acquire([resource], 5_000);
+test('one that is taken', async () => {
+  const resource = fresh(), lock = await redlock.acquire([resource], 5_000);
+  const told = once(redlock, 'error').catch(error => [error]);
+  await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ExecutionError);
+  assert.ok((await told)[0] instanceof ResourceLockedError);
   const next = redlock.acquire([resource], 5_000, { retryCount: -1 });
   await untilWaiting(resource, 1);
   await lock.release();
   await (await next).release();
+});
+
+test('several resources, all or none', async () => {
+  const [a, b] = [fresh(), fresh()], lock = await redlock.acquire([a, b], 5_000);
+  await assert.rejects(redlock.acquire([b], 5_000, { retryCount: 0 }), ExecutionError);
+  await redlock.release(lock);
+  assert.deepEqual([await isFree(a), await isFree(b)], [true, true]);
+});
+
+test('using keeps it for longer than its duration', async () => {
+  const resource = fresh();
+  const result = await redlock.using([resource], 1_500, { automaticExtensionThreshold: 1_000 }, async signal => {
+    const end = Date.now() + 1_600;
+    await until('the duration is over', () => Date.now() > end);
+    assert.equal(signal.aborted, false);
+    assert.equal(await isFree(resource), false);
+    return 'done';
+  });
+  assert.equal(result, 'done');
+  assert.equal(await isFree(resource), true);
+});
+
+test('using tells of a loss', async () => {
+  const resource = fresh();
+  await assert.rejects(redlock.using([resource], 1_500, { retryCount: 0 }, async signal => {
+    await redis.del(resource);
+    await until('it is aborted', () => signal.aborted);
+    throw signal.error;
+  }));
+});
+
+test('it ends with its duration', async () => {
+  const resource = fresh(), lock = await redlock.acquire([resource], 300);
+  await untilFree(resource);
+  await assert.rejects(lock.extend(300), ExecutionError);
+});
+
+test('extend lengthens the lease at the server', async () => {
+  const resource = fresh();
+  let lock = await redlock.acquire([resource], 5_000);
+  lock = await lock.extend(600_000);
+  assert.ok(await redis.pTTL(resource) > 590_000);
+  await redis.del(resource);
+  await assert.rejects(lock.extend(5_000), ExecutionError);
+});
+
+test('a duration that is none', async () => {
+  await assert.rejects(redlock.acquire([fresh()], 1.5), /integer/);
 });
 
 test('several servers are refused', () => {
@@ -106,10 +93,10 @@ test('several servers are refused', () => {
 
 // Node's timers fire at once beyond 2^31 - 1 ms, and then the lock was released.
 test('a duration of a month', async () => {
-  const resource = fresh(), redlock = new Redlock([client]);
+  const resource = fresh();
   let lock = await redlock.acquire([resource], 2 ** 31);
   lock = await lock.extend(2 ** 31 + 1);
   await setTimeout(5); // a timer that fires at once has sent its release by then
-  await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ours.ExecutionError);
+  await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ExecutionError);
   await lock.release();
 });

@@ -1,18 +1,13 @@
-"""Python's client, driven line by line: clients/conformance/README.md says how. With `--sync` it is the synchronous
-client, in threads, whose work looks itself whether its lock is lost; such a wait cannot be given up."""
+"""Python's client for asyncio, driven line by line: clients/conformance/README.md says how."""
 
 import asyncio
 import ctypes
 import json
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
-import rlock_client
 from rlock_client import LockError, Lost, aio, errors
 
-IS_SYNC = "--sync" in sys.argv
-THREADS = 500
 WORDS = {kind: word for word, kind in errors._BY_WORD.items()}
 
 
@@ -55,16 +50,15 @@ class Adapter:
     async def open(self, asked):
         times = {"lease": "lease", "patience": "patience", "answer_timeout": "answer"}
         settings = {name: seconds(asked, field) for name, field in times.items()}
-        kind = rlock_client.Locks if IS_SYNC else aio.Locks
         if "cluster" in asked:
-            locks = kind.cluster(asked["cluster"], name=asked.get("name"), **settings)
+            locks = aio.Locks.cluster(asked["cluster"], name=asked.get("name"), **settings)
         elif "sentinels" in asked:
-            locks = kind.sentinels(asked["sentinels"], asked["master"], name=asked.get("name"), **settings)
+            locks = aio.Locks.sentinels(asked["sentinels"], asked["master"], name=asked.get("name"), **settings)
         else:
-            locks = kind(asked["url"], name=asked.get("name"), **settings)
-        await self.done(locks.connect)
+            locks = aio.Locks(asked["url"], name=asked.get("name"), **settings)
+        await locks.connect()
         self.locks = locks
-        return {"without": ["cancel"] if IS_SYNC else []}
+        return {"without": []}
 
     def lock(self, asked):
         if self.locks is None:
@@ -88,8 +82,8 @@ class Adapter:
         raise Mistake(asked)
 
     async def acquire(self, asked):
-        name, loop = asked["held"], asked["loop"]
-        held = self.held[name] = await self.done(self.lock(asked).acquire)
+        name = asked["held"]
+        held = self.held[name] = await self.lock(asked).acquire()
 
         def lost():
             try:
@@ -97,7 +91,7 @@ class Adapter:
             except Lost as error:
                 say({"lost": name, "why": held.loss, **reason(error)})
 
-        held.on_lost(lambda: loop.call_soon_threadsafe(lost))
+        held.on_lost(lost)
         told = {"holder": held.holder}
         if "all" in asked:
             return {**told, "tokens": held.tokens}
@@ -108,7 +102,7 @@ class Adapter:
             self.tasks[asked["of"]].cancel()
 
     async def release(self, asked):
-        await self.done(self.held.pop(asked["held"]).release)
+        await self.held.pop(asked["held"]).release()
 
     async def look(self, asked):
         held = self.held[asked["held"]]
@@ -116,19 +110,10 @@ class Adapter:
 
     async def run(self, asked):
         number = asked["id"]
-        if IS_SYNC:
-            return await asyncio.to_thread(self.blocking_run, number, self.lock(asked))
         self.work[number] = finished = asyncio.Event()
         async with self.lock(asked) as held:
             say({"began": number, "token": held.token})
             await finished.wait()
-
-    def blocking_run(self, number, lock):
-        self.work[number] = finished = threading.Event()
-        with lock as held:
-            say({"began": number, "token": held.token})
-            while not finished.wait(0.01):
-                held.check()
 
     async def finish(self, asked):
         if asked["of"] in self.work:
@@ -139,15 +124,11 @@ class Adapter:
         ctypes.PyDLL(None).usleep(asked["for"] * 1_000)
 
     async def close(self, asked):
-        await self.done(self.locks.close)
-
-    async def done(self, call):
-        return await (asyncio.to_thread(call) if IS_SYNC else call())
+        await self.locks.close()
 
 
 async def main():
     loop, lines, adapter = asyncio.get_running_loop(), asyncio.Queue(), Adapter()
-    loop.set_default_executor(ThreadPoolExecutor(THREADS))
 
     def read():
         for line in sys.stdin:
@@ -156,11 +137,8 @@ async def main():
 
     threading.Thread(target=read, daemon=True).start()
     while line := await lines.get():
-        asked = {**json.loads(line), "loop": loop}
+        asked = json.loads(line)
         adapter.tasks[asked["id"]] = asyncio.create_task(adapter.answer(asked))
-    if IS_SYNC and adapter.locks is not None:
-        # asyncio waits for the threads, which wait for locks.
-        await adapter.done(adapter.locks.close)
 
 
 asyncio.run(main())

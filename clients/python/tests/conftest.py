@@ -48,10 +48,6 @@ def waiting(redis):
     return redis.info("rlock")["rlock_waiters"]
 
 
-def connections(redis, name):
-    return sum(client["name"] == name for client in redis.client_list())
-
-
 def in_asyncio(test):
     """Runs it with a client of asyncio, and for no longer than all tests have."""
 

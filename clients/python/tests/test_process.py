@@ -1,30 +1,13 @@
-"""The process around the client: its interpreter's lock, forks, signals, and its end."""
+"""The process around the client: forks, signals, and its end."""
 
 import signal
 import time
 
 import pytest
-from conftest import URL, connections, program, ran, until, waiting
+from conftest import URL, program, ran, until, waiting
 
 from rlock_client import Locks
 
-
-def test_renewals_go_on_while_the_interpreter_s_lock_is_held(redis):
-    ran("""
-        import ctypes
-        with Locks(URL).lock("k", lease=1.2) as held:
-            ctypes.PyDLL(None).usleep(2_000_000)  # a call by PyDLL keeps it
-            assert not held.lost
-    """)
-    ran("""
-        import ctypes
-        async def main():
-            async with aio.Locks(URL).lock("k", lease=1.2) as held:
-                ctypes.PyDLL(None).usleep(2_000_000)
-                await asyncio.sleep(0)
-                assert not held.lost
-        asyncio.run(main())
-    """)
 
 
 def test_a_forked_child_holds_nothing_of_its_parent_s(redis):
@@ -249,8 +232,11 @@ def test_the_end_without_a_server():
 
 
 def test_a_client_that_is_dropped_closes_its_connections(redis):
+    def connections():
+        return sum(client["name"] == "gone" for client in redis.client_list())
+
     locks = Locks(URL, name="gone")
     locks.lock("k").acquire().release()
-    assert connections(redis, "gone") > 0
+    assert connections() > 0
     del locks
-    until("they are closed", lambda: connections(redis, "gone") == 0)
+    until("they are closed", lambda: connections() == 0)

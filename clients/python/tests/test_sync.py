@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from conftest import URL, connections, until, waiting
+from conftest import URL, until, waiting
 
 import rlock_client
 from rlock_client import (
@@ -21,8 +21,7 @@ from rlock_client import (
     LockError,
     Locks,
     Lost,
-    NoModule,
-    QueueFull,
+    NoRight,
     Unavailable,
     WrongKind,
 )
@@ -46,9 +45,8 @@ def test_acquire_and_release(redis, locks):
     held = locks.lock("k").acquire()
     assert held.token is None and held.tokens == []
     assert locks.lock("k").try_acquire() is None
-    with pytest.raises(Busy) as busy:
+    with pytest.raises(Busy, match="^k: not free in time$"):
         locks.lock("k", wait=0.05).acquire()
-    assert isinstance(busy.value, TimeoutError) and str(busy.value) == "k: not free in time"
     held.release()
     again = locks.lock("k").try_acquire()
     again.release()
@@ -57,7 +55,7 @@ def test_acquire_and_release(redis, locks):
 def test_what_is_not_kept_stays_held_and_warns(redis):
     with Locks(URL) as locks:
         with pytest.warns(ResourceWarning, match="<Held k: .* s left> stays held"):
-            locks.lock("k", lease=0.6).acquire()
+            locks.lock("k", lease=1.5).acquire()
         least = left = redis.pttl("k")
         while left <= least:
             least, left = left, redis.pttl("k")
@@ -147,27 +145,6 @@ def test_help_shows_all_parameters(call):
         assert {"lease", "patience", "name", "ca"} < set(inspect.signature(opening).parameters)
 
 
-def test_all_kinds(redis, locks):
-    with locks.read("rw") as one, locks.read(b"rw") as other:
-        assert one.holder != other.holder
-        assert locks.write("rw").try_acquire() is None
-    with locks.write("rw"):
-        assert locks.read("rw").try_acquire() is None
-    with locks.permit("gpu", 2), locks.permit("gpu", 2):
-        assert locks.permit("gpu", 2).try_acquire() is None
-    with locks.all(["a", "b"], fenced=True) as both:
-        assert len(both.tokens) == 2
-        assert locks.lock("b").try_acquire() is None
-    assert redis.keys("[abg]*") == []
-
-
-def test_an_owner_may_take_it_again(redis, locks):
-    lock = locks.lock("k", owner="me")
-    with lock as outer, lock as inner:
-        assert outer.holder == inner.holder == "me"
-        assert redis.hget("k", "me") == "2"
-    assert not redis.exists("k")
-
 
 def test_one_lock_in_many_threads(redis, locks):
     lock, seen, inside = locks.lock("k"), [], []
@@ -199,15 +176,6 @@ def test_what_was_given_back_within_with(redis, locks):
         held.release()
 
 
-def test_many_wait_over_few_connections(redis):
-    with Locks(URL, name="few") as locks, locks.lock("k", wait=0) as held:
-        threads = [threading.Thread(target=lambda: locks.lock("k").acquire().release()) for _ in range(100)]
-        [it.start() for it in threads]
-        until("all wait", lambda: waiting(redis) == 100)
-        assert connections(redis, "few") <= 3
-        held.release()
-        [it.join() for it in threads]
-
 
 def test_a_loss_is_told_at_the_end_of_with(redis, locks, caplog):
     with pytest.raises(Lost, match="k: lost: the server says that it is not held") as lost:
@@ -225,9 +193,6 @@ def test_a_loss_is_told_at_the_end_of_with(redis, locks, caplog):
 
 
 def test_a_loss_that_the_release_finds(redis, locks):
-    with pytest.raises(Lost):
-        with locks.lock("k"):
-            redis.delete("k")
     held = locks.lock("k").acquire()
     redis.delete("k")
     with pytest.raises(Lost) as lost:
@@ -262,11 +227,13 @@ def test_on_lost(redis, locks):
     late = threading.Event()
     held.on_lost(late.set)
     assert late.wait(20)
-    quiet = locks.lock("q", lease=1.0, fixed=True).acquire()
+    quiet, last = (locks.lock(name, lease=1.0, fixed=True).acquire() for name in ("q", "k"))
     told.clear()
+    late.clear()
     quiet.on_lost(told.set)
     quiet.release()
-    assert not told.wait(1.2)
+    last.on_lost(late.set)
+    assert late.wait(20) and not told.is_set(), "what was released is not lost"
 
 
 def test_close_ends_waits_and_gives_back(redis):
@@ -310,72 +277,32 @@ def test_mistakes_are_errors_of_their_own_kind(redis, locks):
         lambda: Locks("http://secret"),
         lambda: Locks.cluster([]).connect(),
         lambda: Locks(URL, lease=-1),
-        lambda: locks.lock("k", wait=-1).acquire(),
         lambda: locks.lock("k", wait=float("nan")).acquire(),
-        lambda: locks.lock("k", fixed=True),
-        lambda: locks.permit("k", -1).acquire(),
-        lambda: locks.all(["k"], owner="me"),
-        lambda: locks.all([]).acquire(),
-        lambda: locks.all("abc"),
         lambda: locks.lock("k", lease=float("inf")).acquire(),
+        lambda: locks.lock("k", fixed=True),
+        lambda: locks.all("abc"),
     ):
         with pytest.raises(Configuration) as configuration:
             call()
-        assert isinstance(configuration.value, ValueError) and "secret" not in str(configuration.value)
+        assert "secret" not in str(configuration.value)
     for call in (lambda: locks.lock(5).acquire(), lambda: locks.lock("k", waits=1)):
         with pytest.raises(TypeError):
             call()
-    with locks.lock("k") as held, pytest.raises(rlock_client.Deadlock):
-        with locks.read("d", owner="me"):
-            locks.write("d", owner="me").acquire()
-    assert not held.lost
 
 
-def test_a_full_queue(redis, locks):
-    with locks.lock("k"):
-        thread = threading.Thread(target=lambda: locks.lock("k").acquire().release())
-        thread.start()
-        until("it waits", lambda: waiting(redis) == 1)
-        with pytest.raises(QueueFull):
-            locks.lock("k", max_waiters=1).acquire()
-    thread.join()
-
-
-def test_nobody_answers():
-    locks = Locks("redis://127.0.0.1:1", patience=0.2)
-    for call in (locks.connect, locks.lock("k").acquire, locks.lock("k").try_acquire):
-        with pytest.raises(Unavailable) as unavailable:
-            call()
-        assert isinstance(unavailable.value, ConnectionError)
-    locks.close()
-
-
-def test_a_server_that_was_never_reached_is_waited_for():
+@pytest.mark.parametrize("limit", ["wait", "patience"])
+def test_a_server_that_was_never_reached_is_waited_for(limit):
     """The time counts from the first try to connect."""
+    settings, terms = ({}, {"wait": 0.2}) if limit == "wait" else ({"patience": 0.2}, {})
     begun = time.monotonic()
     with pytest.raises(Unavailable):
-        Locks("redis://127.0.0.1:1").lock("k", wait=0.2).acquire()
-    assert time.monotonic() - begun >= 0.2
-    begun = time.monotonic()
-    with pytest.raises(Unavailable):
-        Locks("redis://127.0.0.1:1", patience=0.2).lock("k").acquire()
+        Locks("redis://127.0.0.1:1", **settings).lock("k", **terms).acquire()
     assert time.monotonic() - begun >= 0.2
 
 
-def test_too_few_replicas(redis, locks):
-    with pytest.raises(rlock_client.TooFewReplicas):
-        locks.lock("k", replicas=(1, 0.05)).acquire()
-
-
-def test_a_wrong_password(redis):
-    redis.acl_setuser("ann", enabled=True, passwords=["+secret"], keys="*", commands=["+@all"])
-    try:
-        address = URL.replace("redis://", "redis://ann:wrong@")
-        with pytest.raises(rlock_client.NoRight) as refused:
-            Locks(address).connect()
-        assert isinstance(refused.value, PermissionError) and refused.value.code == "WRONGPASS"
-    finally:
-        redis.acl_deluser("ann")
+def test_errors_are_also_those_of_python():
+    kinds = [(Busy, TimeoutError), (Unavailable, ConnectionError), (NoRight, PermissionError), (Configuration, ValueError)]
+    assert all(issubclass(kind, LockError) and issubclass(kind, known) for kind, known in kinds)
 
 
 @pytest.mark.parametrize("kind", [it for it in vars(rlock_client).values() if isinstance(it, type)])
@@ -386,7 +313,3 @@ def test_errors_can_be_pickled(kind):
         error = pickle.loads(pickle.dumps(error))
         assert error.reason == "ended"
         assert type(error) is kind and str(error) == "k: text" and error.code == "CODE"
-
-
-def test_no_module_is_an_error_of_its_own():
-    assert issubclass(NoModule, LockError)

@@ -21,6 +21,7 @@ pub fn a_client_that_is_closed(world: &World) {
     for id in waits {
         fails_as("closed", &client.answer(id));
     }
+    fails_as("closed", &client.acquire("late", plain("b")));
     assert_eq!((eye.figure("waiters"), eye.keys()), (0, vec!["a".to_owned()]));
     wait_within(SESSION + SOON, "its session ends", || eye.figure("sessions") == 0);
     wait_until("its connections end", || connections(&mut eye).is_empty());

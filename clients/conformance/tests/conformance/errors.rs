@@ -88,6 +88,17 @@ pub fn another_kind(world: &World) {
     fails_as("wrong-kind", &client.acquire("b", plain("r")));
 }
 
+/// An owner that reads would wait for itself if it wrote, and a name that stores something else is no lock.
+pub fn what_the_server_refuses(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let owned = |lock| with(lock, json!({"owner": "ann"}));
+    ok(client.acquire("a", owned(json!({"read": "a"}))));
+    fails_as("deadlock", &client.acquire("b", owned(json!({"write": "a"}))));
+    ok(client.release("a"));
+    eye.say("SET a data");
+    fails_as("refused", &client.acquire("c", plain("a")));
+}
+
 /// The client refuses arguments that cannot be right, each with a text, and sends nothing.
 pub fn arguments_that_are_refused(world: &World) {
     let (_server, mut eye, client) = world.with_client();

@@ -112,6 +112,21 @@ pub fn several_are_all_or_none(world: &World) {
     assert_eq!(eye.keys(), [""; 0]);
 }
 
+/// An owner acquires a lock again while holding it, and has it until the last release. Others find it taken.
+pub fn an_owner_acquires_again(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let owned_by = |owner| with(plain("a"), json!({"owner": owner, "wait": 0}));
+    ok(client.acquire("first", owned_by("ann")));
+    ok(client.acquire("second", owned_by("ann")));
+    fails_as("busy", &client.acquire("other", owned_by("bob")));
+    for (held, left) in [("first", "1"), ("second", "")] {
+        assert!(!client.look("second").is_lost);
+        ok(client.release(held));
+        let holds = eye.hash("a").first().map(|(_, count)| count.clone()).unwrap_or_default();
+        assert_eq!(holds, left);
+    }
+}
+
 /// Fencing tokens grow with each grant, after a wait as well.
 pub fn tokens_grow(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");

@@ -29,8 +29,6 @@ use world::{Tried, World};
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
     ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 40),
-    // Threads cannot be interrupted there.
-    ("python-sync", &["cancel"], CONNECTIONS_MAX),
 ];
 
 const CONNECTIONS_MAX: usize = 3;
@@ -93,6 +91,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     errors::a_right_that_is_taken_away;
     errors::a_server_that_is_gone_makes_no_noise;
     errors::another_kind ["read"];
+    errors::what_the_server_refuses ["owner"];
     errors::arguments_that_are_refused;
     errors::nobody_listens;
     errors::no_server_at_all;
@@ -103,6 +102,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     locks::readers_share ["read", "write"];
     locks::permits_are_limited ["permit"];
     locks::several_are_all_or_none ["all"];
+    locks::an_owner_acquires_again ["owner"];
     locks::tokens_grow ["fenced"];
     locks::tokens_of_several ["all", "fenced", "tokens"];
     locks::a_queue_may_be_long_enough ["max_waiters"];
