@@ -1,79 +1,96 @@
-"""In place of redis-py's Lock: what its documentation says of it."""
+"""In place of redis-py's locks, for threads and for asyncio: what its documentation says of them."""
 
+import asyncio
 import gc
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import redis as redis_py
-from conftest import URL, until
+import redis.asyncio as redis_aio
+from conftest import URL, until, until_async, waiting
 from redis.exceptions import LockError, LockNotOwnedError
 
-from rlock_client.redis_lock import Lock, Redis
+from rlock_client.redis_lock import AsyncLock, AsyncRedis, Lock, Redis
+
+
+class Blocking:
+    """A lock for asyncio, called as one for threads is."""
+
+    def __init__(self, run, it):
+        self._run, self._it = run, it
+
+    def __getattr__(self, name):
+        found = getattr(self._it, name)
+        if not callable(found):
+            return found
+
+        def call(*given, **named):
+            answer = found(*given, **named)
+            return self._run(answer) if inspect.isawaitable(answer) else answer
+
+        return call
+
+    def __enter__(self):
+        self._run(self._it.__aenter__())
+        return self
+
+    def __exit__(self, *error):
+        self._run(self._it.__aexit__(*error))
 
 
 @pytest.fixture
 def client(redis):
-    with redis_py.Redis.from_url(URL) as client:
+    with Redis.from_url(URL) as client:
         yield client
 
 
-def lock(client, name="foo", **options):
-    return client.lock(name, lock_class=Lock, **options)
+@pytest.fixture(params=["threads", "asyncio"])
+def lock(request, client):
+    """Makes locks of the name foo."""
+    if request.param == "threads":
+        yield partial(client.lock, "foo")
+        return
+    loop, client = asyncio.new_event_loop(), AsyncRedis.from_url(URL)
+    yield lambda **options: Blocking(loop.run_until_complete, client.lock("foo", **options))
+    loop.run_until_complete(client.aclose())
+    loop.close()
 
 
-def test_acquire_and_release(client):
-    it = lock(client)
+def test_acquire_and_release(redis, lock):
+    it = lock()
     assert it.acquire(blocking=False)
-    assert client.hkeys("foo") == [it.local.token]
+    assert redis.hkeys("foo") == [it.local.token.decode()] and 0 < redis.pttl("foo") <= 30_000
     assert it.locked() and it.owned()
     it.release()
-    assert not client.exists("foo") and not it.locked() and not it.owned()
+    assert not redis.exists("foo") and not it.locked() and not it.owned()
 
 
-def test_a_token_of_one_s_own(client):
-    for token in ("token", b"token"):
-        it = lock(client)
-        assert it.acquire(blocking=False, token=token)
-        assert client.hkeys("foo") == [b"token"] and it.local.token == b"token" and it.owned()
-        it.release()
-
-
-def test_a_token_that_acquires_again(client):
-    it = lock(client)
-    assert it.acquire(token="token") and it.acquire(token="token")
+@pytest.mark.parametrize("token", ["token", b"token"])
+def test_a_token_of_one_s_own(redis, lock, token):
+    it = lock()
+    assert it.acquire(blocking=False, token=token)
+    assert redis.hkeys("foo") == ["token"] and it.local.token == b"token" and it.owned()
+    assert it.acquire(token=token), "its holder acquires it again"
     it.release()
-    until("it is free", lambda: not client.exists("foo"))
+    until("it is free", lambda: not redis.exists("foo"))
 
 
-def test_a_name_that_stores_something_else(client):
-    it = lock(client, timeout=10)
+def test_a_name_that_stores_something_else(redis, lock):
+    it = lock(timeout=10)
     for call in (lambda: it.extend(10), it.reacquire, it.release):
         it.acquire()
-        client.set("foo", "data")
+        redis.set("foo", "data")
         assert it.locked() and not it.owned()
         with pytest.raises(LockNotOwnedError):
             call()
-        client.delete("foo")
+        redis.delete("foo")
 
 
-def test_a_fixed_lease_is_not_renewed_after_a_wait(client):
-    def renewals():
-        return client.info("commandstats").get("cmdstat_rlock.renew", {"calls": 0})["calls"]
-
-    one, other = lock(client, timeout=600), lock(client, timeout=600)
-    assert one.acquire()
-    before = renewals()
-    with ThreadPoolExecutor(1) as waiter:
-        waits = waiter.submit(other.acquire)
-        until("it waits", lambda: client.info("rlock")["rlock_waiters"] == 1)
-        one.release()
-        assert waits.result()
-    assert renewals() == before and client.pttl("foo") > 590_000
-
-
-def test_the_lock_is_exclusive(client):
-    one, other = lock(client), lock(client)
+def test_the_lock_is_exclusive(lock):
+    one, other = lock(), lock()
     assert one.acquire(blocking=False)
     assert not other.acquire(blocking=False)
     assert not one.acquire(blocking=False)
@@ -83,26 +100,20 @@ def test_the_lock_is_exclusive(client):
     other.release()
 
 
-def test_a_timeout_is_the_lock_s_whole_life(client):
-    it = lock(client, timeout=10)
+def test_a_timeout_is_the_lock_s_whole_life(redis, lock):
+    it = lock(timeout=10)
     assert it.acquire(blocking=False)
-    assert 8_000 < client.pttl("foo") <= 10_000
+    assert 8_000 < redis.pttl("foo") <= 10_000
     it.release()
-    short = lock(client, timeout=0.1)
+    short = lock(timeout=0.1)
     assert short.acquire()
-    until("it has ended", lambda: not client.exists("foo"))
+    until("it has ended", lambda: not redis.exists("foo"))
     with pytest.raises(LockNotOwnedError):
         short.release()
 
 
-def test_without_a_timeout_it_is_renewed(client):
-    it = lock(client)
-    assert it.acquire() and 0 < client.pttl("foo") <= 30_000
-    it.release()
-
-
-def test_blocking_timeout(client):
-    one, other = lock(client), lock(client, blocking_timeout=0.1)
+def test_blocking_timeout(lock):
+    one, other = lock(), lock(blocking_timeout=0.1)
     assert one.acquire(blocking=False)
     assert not other.acquire() and not other.acquire(blocking_timeout=0.2)
     with pytest.raises(LockError, match="Unable to acquire lock within the time specified"):
@@ -111,146 +122,160 @@ def test_blocking_timeout(client):
     one.release()
 
 
-def test_it_waits_in_the_queue(client):
-    one, done = lock(client), threading.Event()
-    assert one.acquire()
-
-    def wait():
-        with lock(client):
-            done.set()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    until("it waits", lambda: client.info("rlock")["rlock_waiters"] == 1)
-    one.release()
-    thread.join(20)
-    assert done.is_set() and not client.exists("foo")
+def test_context_manager(redis, lock):
+    with lock() as it:
+        assert redis.hkeys("foo") == [it.local.token.decode()]
+    assert not redis.exists("foo")
+    with pytest.raises(LockNotOwnedError):
+        with lock():
+            redis.delete("foo")
+    with lock(raise_on_release_error=False):
+        redis.delete("foo")
 
 
-def test_context_manager(client):
-    with lock(client) as it:
-        assert client.hkeys("foo") == [it.local.token]
-    assert not client.exists("foo")
-    with pytest.raises(LockError):
-        with lock(client):
-            client.delete("foo")
-    with lock(client, raise_on_release_error=False):
-        client.delete("foo")
-
-
-def test_releasing_what_is_not_held(client):
-    it = lock(client)
+def test_releasing_what_is_not_held(redis, lock):
+    it = lock()
     with pytest.raises(LockError, match="already unlocked") as error:
         it.release()
     assert error.value.lock_name == "foo"
     it.acquire(blocking=False)
-    client.delete("foo")
-    client.hset("foo", "another", 1)
+    redis.delete("foo")
+    redis.hset("foo", "another", 1)
     with pytest.raises(LockNotOwnedError):
         it.release()
-    assert it.local.token is None and client.hkeys("foo") == [b"another"]
+    assert it.local.token is None and redis.hkeys("foo") == ["another"]
 
 
-def test_extend(client):
-    it = lock(client, timeout=10)
+def test_extend(redis, lock):
+    it = lock(timeout=10)
     assert it.acquire(blocking=False) and it.extend(10)
-    assert 18_000 < client.pttl("foo") <= 20_000
-    assert it.extend(5, replace_ttl=True) and client.pttl("foo") <= 5_000
-    assert it.reacquire() and 8_000 < client.pttl("foo") <= 10_000
+    assert 18_000 < redis.pttl("foo") <= 20_000
+    assert it.extend(5, replace_ttl=True) and redis.pttl("foo") <= 5_000
+    assert it.reacquire() and 8_000 < redis.pttl("foo") <= 10_000
     it.release()
-    assert not client.exists("foo")
+    assert not redis.exists("foo")
 
 
-def test_extended_beyond_its_first_timeout(client):
-    it = lock(client, timeout=0.1)
+@pytest.mark.parametrize(("verb", "given"), [("extend", [10]), ("reacquire", [])])
+def test_extending_what_is_not_held(redis, lock, verb, given):
+    it = lock(timeout=10)
+    with pytest.raises(LockError, match="unlocked"):
+        getattr(it, verb)(*given)
+    it.acquire()
+    redis.delete("foo")
+    with pytest.raises(LockNotOwnedError):
+        getattr(it, verb)(*given)
+    endless = lock()
+    endless.acquire()
+    with pytest.raises(LockError, match="no timeout"):
+        getattr(endless, verb)(*given)
+    endless.release()
+
+
+def test_a_lock_that_nobody_refers_to_stays_held(lock):
+    lock(timeout=20).acquire()
+    gc.collect()
+    assert not lock().acquire(blocking=False)
+
+
+def test_extended_beyond_its_first_timeout(redis, client):
+    def ours(token):
+        return client.lock("foo")._kept.held[token][0]
+
+    it = client.lock("foo", timeout=0.1)
     assert it.acquire() and it.extend(20)
-    held, _ = next(entry for entry in _kept(client).held.values())
+    held = ours(it.local.token)
     until("the first lease has ended", lambda: held.lost)
     assert it.owned()
     it.release()
-    assert not client.exists("foo")
-    again = lock(client, timeout=0.1)
+    assert not redis.exists("foo")
+    again = client.lock("foo", timeout=0.1)
     again.acquire(token=b"t")
     assert again.extend(20)
-    until("the first lease has ended", lambda: _kept(client).held[b"t"][0].lost)
+    until("the first lease has ended", lambda: ours(b"t").lost)
     again.release()
     assert again.acquire(token=b"t") and again.extend(20) and again.owned()
     again.release()
 
 
-def _kept(client):
-    return lock(client)._kept
+def test_a_fixed_lease_is_not_renewed_after_a_wait_in_the_queue(redis, client):
+    def renewals():
+        return redis.info("commandstats").get("cmdstat_rlock.renew", {"calls": 0})["calls"]
+
+    one, other = (client.lock("foo", timeout=600, thread_local=False) for _ in range(2))
+    assert one.acquire()
+    before = renewals()
+    with ThreadPoolExecutor(1) as waiter:
+        waits = waiter.submit(other.acquire)
+        until("it waits", lambda: waiting(redis) == 1)
+        one.release()
+        assert waits.result()
+    assert renewals() == before and redis.pttl("foo") > 590_000
+    other.release()
 
 
-def test_extending_what_is_not_held(client):
-    for verb in ("extend", "reacquire"):
-        given = (10,) if verb == "extend" else ()
-        it = lock(client, timeout=10)
-        with pytest.raises(LockError, match="unlocked"):
-            getattr(it, verb)(*given)
-        it.acquire()
-        client.delete("foo")
-        with pytest.raises(LockNotOwnedError):
-            getattr(it, verb)(*given)
-        endless = lock(client)
-        endless.acquire()
-        with pytest.raises(LockError, match="no timeout"):
-            getattr(endless, verb)(*given)
-        endless.release()
-
-
-def test_a_token_is_its_thread_s_own(client):
-    for thread_local in (True, False):
-        it, errors = lock(client, thread_local=thread_local), []
-        it.acquire()
-
-        def release(it=it, errors=errors):
-            try:
-                it.release()
-            except LockError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=release)
-        thread.start()
-        thread.join()
-        assert bool(errors) is thread_local
-        if thread_local:
-            it.release()
-
-
-def test_a_lock_that_nobody_refers_to_stays_held(client):
-    lock(client, timeout=20).acquire()
-    gc.collect()
-    assert not lock(client).acquire(blocking=False)
-
-
-def test_another_process_may_release_by_the_token(client):
-    it = lock(client, timeout=20, thread_local=False)
+@pytest.mark.parametrize("thread_local", [True, False])
+def test_a_token_is_its_thread_s_own(client, thread_local):
+    it, errors = client.lock("foo", thread_local=thread_local), []
     it.acquire()
-    with redis_py.Redis.from_url(URL, decode_responses=True) as elsewhere:
-        other = lock(elsewhere, thread_local=False)
+
+    def release():
+        try:
+            it.release()
+        except LockError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    thread.join()
+    assert bool(errors) is thread_local
+    if thread_local:
+        it.release()
+
+
+def test_another_process_may_release_by_the_token(redis, client):
+    it = client.lock("foo", timeout=20, thread_local=False)
+    it.acquire()
+    with Redis.from_url(URL, decode_responses=True) as elsewhere:
+        other = elsewhere.lock("foo", thread_local=False)
         other.local.token = it.local.token
         assert other.owned()
         other.release()
-    assert not client.exists("foo")
+    assert not redis.exists("foo")
+
+
+def test_a_task_that_waits_can_be_cancelled(redis):
+    async def test():
+        async with AsyncRedis.from_url(URL, decode_responses=True) as client, client.lock("foo"):
+            wait = asyncio.create_task(client.lock("foo").acquire())
+            await until_async("it waits", lambda: waiting(redis) == 1)
+            wait.cancel()
+            await until_async("it waits no more", lambda: waiting(redis) == 0)
+        assert not redis.exists("foo")
+
+    asyncio.run(test())
+
+
+def test_a_lock_class_of_redis_py_s_own_clients(redis):
+    async def test():
+        async with redis_aio.Redis.from_url(URL) as client, client.lock("foo", timeout=5, lock_class=AsyncLock):
+            assert redis.type("foo") == "hash" and 4_000 < redis.pttl("foo") <= 5_000
+
+    asyncio.run(test())
+    with redis_py.Redis.from_url(URL) as client, client.lock("foo", timeout=5, lock_class=Lock):
+        assert redis.type("foo") == "hash" and 4_000 < redis.pttl("foo") <= 5_000
 
 
 def test_no_server():
     with pytest.raises(redis_py.exceptions.ConnectionError):
         Lock(redis_py.Redis(port=1), "foo").acquire(blocking_timeout=0.1)
+    with pytest.raises(redis_py.exceptions.ConnectionError):
+        asyncio.run(AsyncRedis(port=1).lock("foo").acquire(blocking_timeout=0.1))
 
 
 def test_clients_that_share_connections_share_one_of_ours(client):
-    other = redis_py.Redis(connection_pool=client.connection_pool)
-    assert _kept(client) is _kept(other)
-
-
-def test_django_redis_and_others_take_the_class_of_a_client(redis):
-    with Redis.from_url(URL) as client:
-        it = client.lock("foo", timeout=5, sleep=0.1, blocking_timeout=1)
-        assert isinstance(it, Lock)
-        with it:
-            assert client.type("foo") == b"hash"
+    other = Redis(connection_pool=client.connection_pool)
+    assert client.lock("foo")._kept is other.lock("foo")._kept
 
 
 def test_django_redis(redis):
@@ -266,13 +291,12 @@ def test_django_redis(redis):
     assert redis.keys("*report*") == []
 
 
-def test_redbeat(redis):
+def test_redbeat(client):
     schedulers = pytest.importorskip("redbeat.schedulers")
-    with Redis.from_url(URL) as client:
-        it = client.lock("redbeat::lock", timeout=10, sleep=5)
-        it.lua_extend = client.register_script(schedulers.LUA_EXTEND_TO_SCRIPT)
-        assert it.acquire()
-        for _ in range(3):
-            it.extend(10)
-        assert it.owned() and client.pttl("redbeat::lock") <= 10_000
-        it.release()
+    it = client.lock("redbeat::lock", timeout=10, sleep=5)
+    it.lua_extend = client.register_script(schedulers.LUA_EXTEND_TO_SCRIPT)
+    assert it.acquire()
+    for _ in range(3):
+        it.extend(10)
+    assert it.owned() and client.pttl("redbeat::lock") <= 10_000
+    it.release()
