@@ -76,9 +76,13 @@ func TestTheContextOfTheCallerStillLimitsARelease(t *testing.T) {
 func TestAReleaseThatIsAnsweredLateIsOne(t *testing.T) {
 	locks := connect(t, rlock.Options{AnswerTimeout: 100 * time.Millisecond})
 	held := acquired(t, locks.Lock(name(t)))
-	resume := paused(t, server(t))
-	time.AfterFunc(500*time.Millisecond, resume)
+	resume, resumed := paused(t, server(t)), make(chan struct{})
+	time.AfterFunc(500*time.Millisecond, func() {
+		resume()
+		close(resumed)
+	})
 	must(t, held.Release(t.Context()))
+	<-resumed
 }
 
 func TestWorkWhoseReleaseGetsNoReplySucceedsAndIsLogged(t *testing.T) {
