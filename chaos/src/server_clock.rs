@@ -84,7 +84,7 @@ fn new_file(path: &Path) -> io::Result<&'static AtomicI64> {
 mod tests {
     use super::ServerClock;
     use crate::history::Moment;
-    use rlock_testing::{Client, Reply, Server, text, unix_ms, wait_until};
+    use rlock_testing::{Client, Server, unix_ms};
     use std::process::Command;
     use tempfile::TempDir;
 
@@ -106,19 +106,6 @@ mod tests {
 
     fn is_off_by(client: &mut Client, offset_ms: i64) -> bool {
         (client.time_ms() - unix_ms() - offset_ms).abs() < SLACK_MS
-    }
-
-    #[test]
-    fn the_servers_time_jumps_by_each_step() {
-        let Some((_directory, clock)) = clock() else { return };
-        let server = server_with(&clock);
-        let mut client = server.client();
-        assert!(is_off_by(&mut client, 0), "it goes right until it is stepped");
-        for (step, offset) in [(HOUR_MS, HOUR_MS), (-3 * HOUR_MS, -2 * HOUR_MS), (2 * HOUR_MS, 0)] {
-            clock.step(step);
-            assert_eq!(clock.offset_ms(), offset);
-            wait_until("the server's clock has stepped", || is_off_by(&mut client, offset));
-        }
     }
 
     #[test]
@@ -166,20 +153,6 @@ mod tests {
         let (time_of_day, moment) = clocks.split_once(' ').unwrap();
         assert!((before.0..=after.0).contains(&(time_of_day.parse::<i64>().unwrap() + HOUR_MS)), "{printed}");
         assert!((before.1..=after.1).contains(&Moment(moment.parse().unwrap())), "{printed}");
-    }
-
-    #[test]
-    fn a_key_ends_sooner_by_a_step_forward_and_later_by_one_back() {
-        let Some((_directory, clock)) = clock() else { return };
-        let server = server_with(&clock);
-        let mut client = server.client();
-        assert_eq!(client.say(&format!("SET short 1 PX {HOUR_MS}")), text("OK"));
-        assert_eq!(client.say(&format!("SET long 1 PX {}", 4 * HOUR_MS)), text("OK"));
-        clock.step(2 * HOUR_MS);
-        wait_until("the key has ended", || client.say("EXISTS short") == Reply::Int(0));
-        wait_until("less is left", || client.say("PTTL long").as_int() <= 2 * HOUR_MS);
-        clock.step(-5 * HOUR_MS);
-        wait_until("more is left", || client.say("PTTL long").as_int() > 6 * HOUR_MS);
     }
 
     #[test]

@@ -88,11 +88,6 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is() {
-        assert_eq!(free(100, 1_000).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
-    }
-
-    #[test]
     fn a_reader_before_readers_is() {
         let seen = |at: u64, history: Written, side| history.seen(at, &[("x", side)], &[("w", Read, 0)]);
         let readers = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Read));

@@ -1,10 +1,10 @@
 //! Two who hold what only one may hold; and how often that is so because failovers made servers forget. No promise is
-//! broken by that, but how often it happens is worth a number, and whether it happens less to those who asked for replicas.
+//! broken by that, but how often it happens is worth a number.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
 use super::verdict::{FORGOTTEN, HELD_TWICE, ONE_HOLDER, Verdict};
-use crate::history::{Moment, Request};
+use crate::history::Moment;
 use std::collections::{BTreeMap, HashSet};
 
 /// Two pieces of evidence that contradict each other, the one that began earlier first.
@@ -34,12 +34,6 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 }
 
 fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], verdict: &mut Verdict) {
-    let kind = lock.each(|steps| {
-        steps.iter().find_map(|step| match step.call.request {
-            Request::Guard { replicas, .. } | Request::Acquire { replicas, .. } => Some(usize::from(replicas > 0)),
-            _ => None,
-        })
-    });
     let who = |place: usize| pieces[place].step.who();
     let broken: HashSet<(&str, &str)> = broken.iter().map(|(first, second)| (who(*first), who(*second))).collect();
     let excused = overlaps(pieces, |piece| piece.until_but_for_failovers);
@@ -48,8 +42,7 @@ fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], v
     let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.basis, piece.until_but_for_failovers);
     let at_risk: HashSet<&str> = pieces.iter().filter(spans).map(|piece| piece.step.who()).collect();
     for who in at_risk {
-        let what = FORGOTTEN[kind.get(who).copied().unwrap_or(0)];
-        verdict.count(what, lost.contains(who).into(), 1);
+        verdict.count(FORGOTTEN, lost.contains(who).into(), 1);
     }
 }
 
@@ -83,8 +76,8 @@ fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap
 mod tests {
     use super::ONE_HOLDER;
     use crate::checker::written::{Written, acquire, clock, covered, failover, give, granted, guard, removed, renew};
-    use crate::checker::written::{replicated, take, wait};
-    use crate::history::{Answer, Request, Side};
+    use crate::checker::written::{take, wait};
+    use crate::history::{Answer, Side};
 
     fn first() -> Written {
         Written::default().did("a", take(100), (0, 1), granted())
@@ -102,11 +95,6 @@ mod tests {
 
     fn take_at(history: Written, at: u64) -> Written {
         history.did("b", take(100), (at, at + 1), granted())
-    }
-
-    #[test]
-    fn two_at_once_are_wrong() {
-        assert!(take_at(first(), 50).breaks(ONE_HOLDER));
     }
 
     #[test]
@@ -185,22 +173,20 @@ mod tests {
         assert!(take_at(first().troubled((40, 41), clock(-30)), 72).breaks(ONE_HOLDER));
     }
 
-    fn two_of(first: Request) -> Written {
-        Written::default().did("a", first, (0, 1), granted()).did("b", take(10), (50, 51), granted())
-    }
-
     #[test]
     fn what_only_a_failover_explains_is_counted() {
-        let history = || two_of(take(100)).troubled((40, 42), failover());
+        let history = || take_at(first(), 50).troubled((40, 42), failover());
         assert_eq!(history().broken(), []);
-        assert_eq!(history().counted("one server"), Some((1, 1)));
+        assert_eq!(history().counted("failover"), Some((1, 1)));
+        assert_eq!(first().troubled((40, 42), failover()).counted("failover"), Some((0, 1)));
+        assert_eq!(take_at(first(), 50).troubled((60, 62), failover()).broken(), [ONE_HOLDER]);
     }
 
     #[test]
     fn a_failover_that_is_covered_explains_no_second_holder() {
-        let history = || two_of(take(100)).troubled((40, 42), covered());
+        let history = || take_at(first(), 50).troubled((40, 42), covered());
         assert_eq!(history().broken(), [ONE_HOLDER]);
-        assert_eq!(history().counted("one server"), Some((0, 1)));
+        assert_eq!(history().counted("failover"), Some((0, 1)));
         let guarded = Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
         assert_eq!(take_at(guarded.troubled((40, 42), covered()), 50).broken(), [ONE_HOLDER]);
         // Another one beside it explains what it ever did.
@@ -208,18 +194,5 @@ mod tests {
         // That the new master does not know of a hold is no loss of it to somebody else.
         let told = first().did("a", renew(100), (50, 51), Answer::Renewed(false)).troubled((40, 42), covered());
         assert_eq!(told.broken(), []);
-    }
-
-    #[test]
-    fn what_it_does_not_explain_is_broken() {
-        assert_eq!(two_of(take(100)).troubled((60, 62), failover()).broken(), [ONE_HOLDER]);
-        assert!(two_of(take(100)).breaks(ONE_HOLDER));
-    }
-
-    #[test]
-    fn by_what_was_asked_for() {
-        assert_eq!(two_of(replicated(100)).troubled((40, 42), failover()).counted("replicas"), Some((1, 1)));
-        let kept = Written::default().did("a", take(100), (0, 1), granted()).troubled((40, 42), failover());
-        assert_eq!(kept.counted("one server"), Some((0, 1)));
     }
 }

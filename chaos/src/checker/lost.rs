@@ -91,11 +91,6 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_within_the_lease_is_granted() {
-        assert!(denied(first(), 50).breaks(HOLDS_LAST));
-    }
-
-    #[test]
     fn a_release_within_the_lease_finds_something() {
         let released = first().did("a", give(Side::Plain), (50, 51), Answer::Released(None));
         assert!(released.breaks(HOLDS_LAST));

@@ -224,7 +224,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::written::{Written, granted};
+    use crate::checker::written::Written;
 
     fn ms(time: u64) -> Moment {
         Moment(0) + Duration::from_millis(10_000 + time)
@@ -233,14 +233,6 @@ mod tests {
     fn known<T>(history: Written, say: impl Fn(&Session) -> T) -> T {
         let records = history.records();
         say(Sessions::of(&records).get("session").expect("the one that there is"))
-    }
-
-    #[test]
-    fn it_lives_from_one_poll_to_the_next() {
-        let in_time = Written::default().polled((0, 1), 1, 0, &[]).polled((900, 905), 2, 0, &[]);
-        assert!(known(in_time, |it| it.lived((ms(1), ms(1_890)))));
-        let late = Written::default().polled((0, 1), 1, 0, &[]).polled((900, 1_005), 2, 0, &[]);
-        assert!(known(late, |it| it.lived((ms(1), ms(990))) && !it.lived((ms(1), ms(1_010)))));
     }
 
     #[test]
@@ -255,22 +247,6 @@ mod tests {
         assert!(known(anew, |it| it.lived((ms(502), ms(1_400)))));
         let in_vain = polled().session_ended_in_vain(300).polled((400, 401), 2, 0, &[]);
         assert!(known(in_vain, |it| it.lived((ms(1), ms(299))) && !it.lived((ms(401), ms(402)))));
-    }
-
-    #[test]
-    fn a_connection_is_polled_from_the_first_answer_to_the_last_poll() {
-        let history = || Written::default().polled_all((0, 1_000), 1).polled_all((1_200, 2_000), 2);
-        assert!(known(history(), |it| it.was_polled((ms(201), ms(800)))));
-        assert!(!known(history(), |it| it.was_polled((ms(200), ms(800)))));
-        assert!(!known(history(), |it| it.was_polled((ms(201), ms(1_500)))));
-    }
-
-    #[test]
-    fn what_may_be_acknowledged_was_told() {
-        let told = || Written::default().polled((0, 10), 1, 0, &[(1, "t", granted())]);
-        assert!(known(told(), |it| it.may_be_told("t") && !it.may_be_told("u") && !it.may_be_acknowledged("t")));
-        let in_vain = told().said_in_vain(20, 1);
-        assert!(known(in_vain, |it| it.may_be_acknowledged("t") && it.may_be_told("u")));
     }
 
     #[test]

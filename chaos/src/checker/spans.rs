@@ -23,25 +23,3 @@ impl<T> Spans<T> {
         self.touching(after, before).next().is_some()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_what_touches_and_nothing_else() {
-        let spans = Spans::from(vec![
-            (Moment(10), Moment(90), 'a'),
-            (Moment(20), Moment(30), 'b'),
-            (Moment(40), Moment(50), 'c'),
-            (Moment(95), Moment(96), 'd'),
-        ]);
-        let found =
-            |after, before| spans.touching(Moment(after), Moment(before)).map(|span| span.2).collect::<String>();
-        assert_eq!(found(25, 60), "abc");
-        assert_eq!(found(30, 41), "ac");
-        assert_eq!(found(0, 10), "");
-        assert_eq!(found(90, 95), "");
-        assert_eq!(found(91, 200), "d");
-    }
-}

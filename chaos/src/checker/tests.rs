@@ -15,16 +15,6 @@ fn what_was_told_is_a_violation() {
     assert!(verdict.to_string().contains("Servers do not end."), "{verdict}");
 }
 
-#[test]
-fn a_verdict_can_be_written_and_read() {
-    let two_holders = (0..2)
-        .fold(Written::default(), |history, at| history.did(&format!("c{at}"), wait(100, 0), (at, at + 1), granted()));
-    let verdict = check(&two_holders.records());
-    let text = serde_json::to_string(&verdict).expect("plain data");
-    assert_eq!(serde_json::from_str::<Verdict>(&text).expect("plain data"), verdict);
-    assert!(verdict.to_string().contains("BROKEN"), "{verdict}");
-}
-
 /// So many turns, in each of which one of forty who wait is granted the lock, is seen in it, and gives it back.
 fn turns(count: u64) -> Vec<Record> {
     const EACH: u64 = 10;

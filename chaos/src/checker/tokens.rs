@@ -88,20 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn growing_ones_are_right_and_so_are_those_asked_for_together() {
+    fn of_two_that_follow_each_other_the_second_is_greater_and_none_is_given_twice() {
         assert_eq!(two(1, 2, 20).broken(), []);
-        assert_eq!(two(2, 1, 5).broken(), []);
-    }
-
-    #[test]
-    fn falling_ones_are_wrong() {
-        assert_eq!(two(5, 4, 20).broken(), [TOKENS_GROW]);
-    }
-
-    #[test]
-    fn twins_are_wrong() {
-        assert_eq!(two(5, 5, 20).broken(), [TOKENS_GROW]);
-        assert_eq!(two(5, 5, 5).broken(), [TOKENS_GROW]);
+        assert_eq!(two(2, 1, 5).broken(), [], "they were asked for together");
+        for (first, second, called) in [(5, 4, 20), (5, 5, 20), (5, 5, 5)] {
+            assert_eq!(two(first, second, called).broken(), [TOKENS_GROW]);
+        }
     }
 
     #[test]

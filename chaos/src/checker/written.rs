@@ -19,13 +19,13 @@ fn ms(time: u64) -> Moment {
 }
 
 fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
-    by(false, 0, None, (side, lease_ms, wait_ms))
+    by(false, None, (side, lease_ms, wait_ms))
 }
 
-fn by(by_script: bool, replicas: u32, session: Option<&str>, asked: (Side, u64, Option<u64>)) -> Request {
+fn by(by_script: bool, session: Option<&str>, asked: (Side, u64, Option<u64>)) -> Request {
     let ((side, lease_ms, wait_ms), session) = (asked, session.map(str::to_owned));
     let (limit, beside) = Default::default();
-    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script, replicas, session }
+    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script, session }
 }
 
 pub fn permit(lease_ms: u64, of: u32) -> Request {
@@ -59,21 +59,17 @@ pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
 }
 
 pub fn script(lease_ms: u64) -> Request {
-    by(true, 0, None, (Side::Plain, lease_ms, None))
-}
-
-pub fn replicated(lease_ms: u64) -> Request {
-    by(false, 1, None, (Side::Plain, lease_ms, None))
+    by(true, None, (Side::Plain, lease_ms, None))
 }
 
 /// By a ticket of the one session that there is.
 pub fn by_ticket(lease_ms: u64) -> Request {
-    by(false, 0, Some(SESSION), (Side::Plain, lease_ms, Some(0)))
+    by(false, Some(SESSION), (Side::Plain, lease_ms, Some(0)))
 }
 
 /// Of `rlock-client`.
 pub fn guard(lease_ms: u64) -> Request {
-    Request::Guard { side: Side::Plain, lease_ms, fenced: false, replicas: 0 }
+    Request::Guard { side: Side::Plain, lease_ms, fenced: false }
 }
 
 pub fn cancel() -> Request {

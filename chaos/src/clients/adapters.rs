@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
 
 /// What came of a request: what the adapter tells of it, or the word for its failure.
 pub type Answer = Result<Value, String>;
@@ -24,7 +25,7 @@ const SILENT: &str = "unavailable";
 /// A client of a language, which all keepers of a process share.
 pub struct Adapter {
     lines: mpsc::UnboundedSender<String>,
-    asked: Arc<AtomicU64>,
+    asked: AtomicU64,
     open: Arc<Mutex<Open>>,
     /// Killed when it is dropped.
     _process: Child,
@@ -33,8 +34,6 @@ pub struct Adapter {
 #[derive(Default)]
 struct Open {
     requests: HashMap<u64, oneshot::Sender<Answer>>,
-    /// What is given back as soon as it is granted, since whoever wanted it has given up.
-    unwanted: HashMap<u64, String>,
     held: HashMap<String, watch::Sender<bool>>,
 }
 
@@ -45,6 +44,9 @@ pub struct Held {
     lost: watch::Receiver<bool>,
     is_released: bool,
 }
+
+/// What was granted, and its token if it is fenced.
+pub type Granted = (Held, Option<u64>);
 
 impl Adapter {
     /// Starts the adapter by its command, as a shell reads it, and opens its client.
@@ -63,35 +65,39 @@ impl Adapter {
             }
         });
         let open = Arc::<Mutex<Open>>::default();
-        let asked = Arc::<AtomicU64>::default();
-        tokio::spawn(listen(output, open.clone(), lines.clone(), asked.clone()));
-        let adapter = Arc::new(Self { lines, asked, open, _process: process });
+        tokio::spawn(listen(output, open.clone()));
+        let adapter = Arc::new(Self { lines, asked: AtomicU64::default(), open, _process: process });
         adapter.ask(place).1.await.ok()?.ok().map(|_| adapter)
     }
 
-    /// Acquires in the name of this holder. Dropped, it leaves nothing behind.
-    pub async fn acquire(self: &Arc<Self>, holder: &str, lock: Value) -> Result<(Held, Option<u64>), String> {
+    /// Acquires in the name of this holder. None: not by then, and it is given up.
+    pub async fn acquire(
+        self: &Arc<Self>,
+        holder: &str,
+        lock: Value,
+        until: Instant,
+    ) -> Option<Result<Granted, String>> {
         // Whoever takes a lock once more has it under another name here.
         let name = format!("{holder}/{}", self.asked.load(Ordering::Relaxed));
         let (tell, lost) = watch::channel(false);
         let mut request = lock;
         (request["do"], request["held"], request["owner"]) = (json!("acquire"), json!(name), json!(holder));
         locked(&self.open).held.insert(name.clone(), tell);
-        let (id, answer) = self.ask(request);
-        let mut given_up = GivesUp { adapter: self, id, name: &name, is_answered: false };
-        let answer = answer.await.unwrap_or_else(|_| Err(SILENT.to_owned()));
-        given_up.is_answered = true;
-        drop(given_up);
-        match answer {
-            Ok(granted) => {
-                let held = Held { adapter: self.clone(), name, lost, is_released: false };
-                Ok((held, granted["token"].as_u64()))
-            }
-            Err(word) => {
-                locked(&self.open).held.remove(&name);
-                Err(word)
-            }
-        }
+        let mut held = Held { adapter: self.clone(), name, lost, is_released: true };
+        let (id, mut answer) = self.ask(request);
+        let Ok(answer) = timeout_at(until, &mut answer).await else {
+            drop(self.ask(json!({"do": "cancel", "of": id})));
+            // What was granted meanwhile is released.
+            tokio::spawn(async move {
+                if let Ok(Ok(_)) = answer.await {
+                    drop(held.give_back());
+                }
+            });
+            return None;
+        };
+        let granted = answer.unwrap_or_else(|_| Err(SILENT.to_owned()));
+        held.is_released = granted.is_err();
+        Some(granted.map(|granted| (held, granted["token"].as_u64())))
     }
 
     /// Gives everything back.
@@ -100,29 +106,12 @@ impl Adapter {
     }
 
     fn ask(&self, mut request: Value) -> (u64, oneshot::Receiver<Answer>) {
-        let id = next(&self.asked);
+        let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (tell, answer) = oneshot::channel();
         locked(&self.open).requests.insert(id, tell);
         request["id"] = json!(id);
         let _ = self.lines.send(format!("{request}\n"));
         (id, answer)
-    }
-}
-
-/// A request that somebody waits for.
-struct GivesUp<'a> {
-    adapter: &'a Adapter,
-    id: u64,
-    name: &'a str,
-    is_answered: bool,
-}
-
-impl Drop for GivesUp<'_> {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            locked(&self.adapter.open).unwanted.insert(self.id, self.name.to_owned());
-            drop(self.adapter.ask(json!({"do": "cancel", "of": self.id})));
-        }
     }
 }
 
@@ -176,12 +165,7 @@ pub fn lock(name: &str, side: Side, lease_ms: u64, is_fixed: bool) -> Value {
     lock
 }
 
-async fn listen(
-    output: ChildStdout,
-    open: Arc<Mutex<Open>>,
-    lines: mpsc::UnboundedSender<String>,
-    asked: Arc<AtomicU64>,
-) {
+async fn listen(output: ChildStdout, open: Arc<Mutex<Open>>) {
     let mut output = BufReader::new(output).lines();
     while let Ok(Some(line)) = output.next_line().await {
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -195,20 +179,12 @@ async fn listen(
             Some(word) => Err(word.to_owned()),
             None => Ok(said["ok"].clone()),
         };
-        let unwanted = open.unwanted.remove(&id);
-        if let Some(name) = unwanted.filter(|_| answer.is_ok()) {
-            let _ = lines.send(format!("{}\n", json!({"id": next(&asked), "do": "release", "held": name})));
-        }
         if let Some(tell) = open.requests.remove(&id) {
             let _ = tell.send(answer);
         }
     }
     // Nobody waits for what is not told any more.
     locked(&open).requests.clear();
-}
-
-fn next(asked: &AtomicU64) -> u64 {
-    asked.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

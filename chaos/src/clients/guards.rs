@@ -12,8 +12,8 @@ use super::diary::Diary;
 use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
-use crate::plan::{Address, ByTls, Client};
-use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Lock, Locks};
+use crate::plan::{Address, Client};
+use rlock_client::{Access, Error, ErrorKind, Guard, Lock, Locks};
 use rlock_testing::Random;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -33,9 +33,6 @@ const PAUSE_MS: (u64, u64) = (5, 50);
 
 /// How often it is asked whether the lock is vouched for.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// How long replicas may take to confirm a lock.
-const CONFIRM: Duration = Duration::from_millis(500);
 
 /// Longer than anything takes in a round.
 const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
@@ -68,7 +65,7 @@ impl Door {
 }
 
 /// Tries until all are open; none, if the round is over before. With an adapter they are of its language.
-pub async fn open(address: Address, by_tls: Option<ByTls>, adapter: Option<String>, round: Round) -> Option<Doors> {
+pub async fn open(address: Address, adapter: Option<String>, round: Round) -> Option<Doors> {
     let lines = match &address {
         Address::Lines { ports } => ports.len(),
         Address::Sentinels { .. } | Address::Cluster { .. } => 1,
@@ -77,7 +74,7 @@ pub async fn open(address: Address, by_tls: Option<ByTls>, adapter: Option<Strin
     while doors.len() < lines && !round.is_over() {
         let door = async {
             match &adapter {
-                None => connect(&address, by_tls.as_ref(), doors.len()).await.ok().map(Door::Rust),
+                None => connect(&address, doors.len()).await.ok().map(Door::Rust),
                 Some(command) => Adapter::open(command, place(&address, doors.len())).await.map(Door::Adapter),
             }
         };
@@ -89,26 +86,23 @@ pub async fn open(address: Address, by_tls: Option<ByTls>, adapter: Option<Strin
     (doors.len() == lines).then_some(doors)
 }
 
-async fn connect(address: &Address, by_tls: Option<&ByTls>, line: usize) -> Result<Locks, Error> {
+async fn connect(address: &Address, line: usize) -> Result<Locks, Error> {
     let options = Locks::options().connect_timeout(CONNECT).answer_timeout(ANSWER).patience(PATIENCE);
-    let url = |port: &u16| format!("redis://127.0.0.1:{port}");
-    match (by_tls, address) {
-        (Some(ByTls { ports, certificate }), _) => {
-            let mut trusted = Certificates::default();
-            trusted.authorities = Some(certificate.as_bytes().to_vec());
-            options.certificates(trusted).connect_to(format!("rediss://127.0.0.1:{}", ports[line])).await
-        }
-        (None, Address::Lines { ports }) => options.connect_to(url(&ports[line])).await,
-        (None, Address::Sentinels { ports, name, .. }) => {
+    match address {
+        Address::Lines { ports } => options.connect_to(url(&ports[line])).await,
+        Address::Sentinels { ports, name, .. } => {
             options.connect_to_sentinels(ports.iter().map(url), name, Access::default()).await
         }
-        (None, Address::Cluster { ports }) => options.connect_to_cluster(ports.iter().map(url)).await,
+        Address::Cluster { ports } => options.connect_to_cluster(ports.iter().map(url)).await,
     }
 }
 
-/// The same, as adapters are told. They come without TLS.
+fn url(port: &u16) -> String {
+    format!("redis://127.0.0.1:{port}")
+}
+
+/// The same, as adapters are told.
 fn place(address: &Address, line: usize) -> Value {
-    let url = |port: &u16| format!("redis://127.0.0.1:{port}");
     let urls = |ports: &[u16]| ports.iter().map(url).collect::<Vec<_>>();
     let place = match address {
         Address::Lines { ports } => json!({"url": url(&ports[line])}),
@@ -176,20 +170,20 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<Kept> {
-        let Wish { side, lease_ms, fenced, replicas, .. } = *wish;
-        let request = Request::Guard { side, lease_ms, fenced, replicas };
+        let Wish { side, lease_ms, fenced, .. } = *wish;
+        let request = Request::Guard { side, lease_ms, fenced };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
         let number = self.diary.called(&wish.lock, holder, request);
-        let (answer, guard) = match timeout_at(until, self.ask(wish, holder, is_fixed)).await {
-            Ok(Ok((guard, token))) => (Answer::Granted { token }, Some(guard)),
-            Ok(Err(answer)) => (answer, None),
-            Err(_) => (Answer::Unknown("given up".to_owned()), None),
+        let (answer, guard) = match self.ask(wish, holder, is_fixed, until).await {
+            Ok((guard, token)) => (Answer::Granted { token }, Some(guard)),
+            Err(answer) => (answer, None),
         };
         self.diary.answered(number, answer);
         guard.map(|guard| Kept { number, guard })
     }
 
-    async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool) -> Result<Granted, Answer> {
+    /// What is not granted by then is given up.
+    async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool, until: Instant) -> Result<Granted, Answer> {
         let locks = match &self.doors[self.client.line as usize % self.doors.len()] {
             Door::Rust(locks) => locks,
             Door::Adapter(adapter) => {
@@ -200,31 +194,26 @@ impl Keeper {
                     Some(0) => {}
                     wait => lock["wait"] = wait.unwrap_or(0).into(),
                 }
-                if wish.replicas > 0 {
-                    lock["replicas"] = wish.replicas.into();
-                    lock["within"] = ms(CONFIRM).into();
-                }
-                let granted = adapter.acquire(holder, lock).await;
+                let granted = adapter.acquire(holder, lock, until).await.ok_or_else(given_up)?;
                 return granted.map(|(held, token)| (Held::Adapter(held), token)).map_err(|word| of_word(&word, false));
             }
         };
         let lock = lock_of(locks, wish, is_fixed).owner(holder);
-        let granted = if wish.fenced {
-            acquire(lock.fenced(), wish.wait_ms).await.map(|guard| {
-                guard.map(|guard| {
-                    let token = guard.token();
-                    (Held::Rust(guard.unfenced()), Some(token))
-                })
-            })
-        } else {
-            acquire(lock, wish.wait_ms).await.map(|guard| guard.map(|guard| (Held::Rust(guard), None)))
+        let granted = async {
+            if wish.fenced {
+                let guard = acquire(lock.fenced(), wish.wait_ms).await?;
+                let token = guard.as_ref().map(Guard::token);
+                return Ok(guard.map(|guard| (Held::Rust(guard.unfenced()), token)));
+            }
+            Ok(acquire(lock, wish.wait_ms).await?.map(|guard| (Held::Rust(guard), None)))
         };
-        granted.map_err(|error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
+        let granted = timeout_at(until, granted).await.map_err(|_| given_up())?;
+        granted.map_err(|error: Error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
     }
 
     /// Takes the lock once more, in the same name, and gives that back at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
-        let wish = Wish { wait_ms: None, gives_up_after: None, replicas: 0, ..wish.clone() };
+        let wish = Wish { wait_ms: None, gives_up_after: None, ..wish.clone() };
         if let Some(kept) = self.acquire(&wish, holder, false).await {
             kept.vouch(&self.diary).await;
             self.release(kept, &wish, holder).await;
@@ -257,10 +246,14 @@ impl Keeper {
         let number = self.diary.called(&wish.lock, holder, request);
         let answer = match timeout_at(self.round.answers(WHATEVER_IT_TAKES), kept.guard.release()).await {
             Ok(answer) => answer,
-            Err(_) => Answer::Unknown("given up".to_owned()),
+            Err(_) => given_up(),
         };
         self.diary.answered(number, answer);
     }
+}
+
+fn given_up() -> Answer {
+    Answer::Unknown("given up".to_owned())
 }
 
 /// A lock that this client has, by the call that got it.
@@ -330,8 +323,7 @@ fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
         Side::Permit => unreachable!("no guard wants a permit"),
     };
     let lease = Duration::from_millis(wish.lease_ms);
-    let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
-    if wish.replicas > 0 { lock.replicas(wish.replicas as usize, CONFIRM) } else { lock }
+    if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) }
 }
 
 fn not_acquired(error: &Error) -> Answer {

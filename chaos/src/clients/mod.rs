@@ -21,7 +21,7 @@ mod wire;
 mod wish;
 
 use crate::history::Journal;
-use crate::plan::{Address, ByTls, Client, ClientKind, Plan};
+use crate::plan::{Address, Client, ClientKind, Plan};
 use by_hand::ByHand;
 use guards::{Doors, Keeper};
 use round::Round;
@@ -36,7 +36,7 @@ use tokio::time::timeout_at;
 /// If there is no such plan or crew, if the journal cannot be written, and for a defect of a client.
 pub fn work(plan_file: &Path, crew: usize) {
     let plan = std::fs::read(plan_file).expect("the plan can be read");
-    let Plan { directory, address, by_tls, length_ms, mut crews, adapters, .. } =
+    let Plan { directory, address, length_ms, mut crews, adapters, .. } =
         serde_json::from_slice(&plan).expect("the plan is one of this version");
     let journal = Journal::open(&directory, &format!("crew-{crew}")).expect("the journal can be opened");
     let clients = crews.swap_remove(crew);
@@ -45,19 +45,12 @@ pub fn work(plan_file: &Path, crew: usize) {
     runtime.block_on(async {
         let round = Round::of(Duration::from_millis(length_ms));
         // Who is not through by then has waited for servers that do not answer.
-        let _ = timeout_at(round.last_moment(), live(clients, &address, by_tls, adapter, &journal, round)).await;
+        let _ = timeout_at(round.last_moment(), live(clients, &address, adapter, &journal, round)).await;
     });
     runtime.shutdown_background();
 }
 
-async fn live(
-    clients: Vec<Client>,
-    address: &Address,
-    by_tls: Option<ByTls>,
-    adapter: Option<&str>,
-    journal: &Journal,
-    round: Round,
-) {
+async fn live(clients: Vec<Client>, address: &Address, adapter: Option<&str>, journal: &Journal, round: Round) {
     let mut lives = JoinSet::new();
     let (by_guards, by_hand): (Vec<_>, Vec<_>) =
         clients.into_iter().partition(|client| client.kind == ClientKind::Guards);
@@ -65,7 +58,7 @@ async fn live(
         lives.spawn(client.live());
     }
     if !by_guards.is_empty() {
-        let doors = guards::open(address.clone(), by_tls, adapter.map(str::to_owned), round);
+        let doors = guards::open(address.clone(), adapter.map(str::to_owned), round);
         lives.spawn(live_by_guards(by_guards, doors, journal.clone(), round));
     }
     finish(lives).await;

@@ -72,12 +72,6 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_different_ways() {
-        let address = Address::Lines { ports: vec![1, 2] };
-        assert_eq!([0, 1, 2, 3].map(|line| to(&address, line).port("lock")), [1, 2, 1, 2]);
-    }
-
-    #[test]
     fn who_has_moved_is_remembered_until_it_is_silent() {
         let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
         let moved = Reply::Error("MOVED 3999 127.0.0.1:7002".to_owned());
@@ -93,12 +87,5 @@ mod tests {
         let ask = Reply::Error("ASK 3999 :7003".to_owned());
         assert_eq!(route.redirection("lock", &ask), Some(Redirection { port: 7_003, asking: true }));
         assert_eq!(route.port("lock"), 7_001);
-    }
-
-    #[test]
-    fn other_errors_send_nowhere() {
-        let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
-        let reply = Reply::Error("CLUSTERDOWN The cluster is down: 1".to_owned());
-        assert_eq!(route.redirection("lock", &reply), None);
     }
 }

@@ -38,7 +38,6 @@ pub struct Terms {
     pub ttl_ms: u64,
     /// Each event is acknowledged with the next poll, and not only when its client is done with it.
     pub acks_at_once: bool,
-    pub resp3: bool,
 }
 
 pub struct Session {
@@ -177,8 +176,7 @@ impl Poller {
             if self.orders.is_closed() {
                 return None;
             }
-            let Terms { port, resp3, .. } = self.shared.terms;
-            if let Ok(Ok(wire)) = timeout(self.patience(), Wire::connect(port, resp3)).await {
+            if let Ok(Ok(wire)) = timeout(self.patience(), Wire::connect(self.shared.terms.port)).await {
                 self.connection += 1;
                 return Some(wire);
             }

@@ -27,7 +27,7 @@ impl Hold {
     /// For the same once more, without a wait.
     pub fn wished_again(&self, fenced: bool) -> Wish {
         let Self { lock, beside, side, limit, lease_ms, .. } = self.clone();
-        Wish { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced, replicas: 0 }
+        Wish { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced }
     }
 
     pub fn is_of_several(&self) -> bool {
@@ -183,12 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_bears_a_token_if_it_was_asked_for() {
-        let pair = Reply::List(vec![Reply::Nil, Reply::Int(3)]);
-        assert_eq!(acquired(&pair, true), Ok(Answer::Granted { token: Some(3) }));
-        assert!(acquired(&pair, false).is_err());
-        assert_eq!(acquired(&Reply::Nil, false), Ok(Answer::Granted { token: None }));
+    fn replies_are_read_as_the_command_has_them_and_others_are_strange() {
+        let pair = |first, second| Reply::List(vec![first, second]);
+        let [no, defect] = ["UNBLOCKED by hand", "ERR internal error in rlock"].map(str::to_owned);
+        let granted = |token| Ok(Answer::Granted { token });
+        assert_eq!(acquired(&pair(Reply::Nil, Reply::Int(3)), true), granted(Some(3)));
+        assert!(acquired(&pair(Reply::Nil, Reply::Int(3)), false).is_err());
+        assert_eq!(acquired(&Reply::Nil, false), granted(None));
         assert!(acquired(&Reply::Nil, true).is_err());
+        assert_eq!(acquired(&Reply::Int(-1), false), Ok(Answer::Refused { left_ms: -1 }));
+        assert_eq!(acquired(&pair(Reply::Int(5), Reply::Nil), true), Ok(Answer::Refused { left_ms: 5 }));
+        assert_eq!(acquired(&Reply::Error(no.clone()), true), Ok(Answer::Failed(no)));
+        assert_eq!(released(&Reply::Error(defect.clone())), Ok(Answer::Unknown(defect)));
+        assert!(released(&Reply::Int(2)).is_err() && renewed(&Reply::Nil).is_err());
+        let of_three = [3, 2, 0].map(|found| cancelled(&Reply::Int(found), 3));
+        assert_eq!(of_three, [Some(true), None, Some(false)].map(|found| Ok(Answer::Cancelled(found))));
+        assert!(cancelled(&Reply::Int(4), 3).is_err());
     }
 
     #[test]
@@ -215,20 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_is_left() {
-        assert_eq!(acquired(&Reply::Int(-1), false), Ok(Answer::Refused { left_ms: -1 }));
-        let pair = Reply::List(vec![Reply::Int(5), Reply::Nil]);
-        assert_eq!(acquired(&pair, true), Ok(Answer::Refused { left_ms: 5 }));
-    }
-
-    #[test]
-    fn errors_are_failures_and_defects_are_not_known() {
-        let [no, defect] = ["UNBLOCKED by hand", "ERR internal error in rlock"].map(|it| Reply::Error(it.to_owned()));
-        assert!(matches!(acquired(&no, true), Ok(Answer::Failed(_))));
-        assert!(matches!(released(&defect), Ok(Answer::Unknown(_))));
-    }
-
-    #[test]
     fn events_say_what_became_of_tickets() {
         let [ticket, granted, timeout, error, line] =
             ["t", "granted", "timeout", "error", "UNBLOCKED by hand"].map(|it| Reply::Text(it.to_owned()));
@@ -248,20 +244,5 @@ mod tests {
         assert_eq!(told(&Reply::List(Vec::new())), Ok(Told::Events(Vec::new())));
         assert_eq!(told(&Reply::Error("NOSESSION who?".to_owned())), Ok(Told::NoSession));
         assert!(told(&Reply::Nil).is_err());
-    }
-
-    #[test]
-    fn of_several_tickets_all_were_found_or_none_or_nobody_knows_which() {
-        let of_three = |found| cancelled(&Reply::Int(found), 3);
-        assert_eq!(of_three(3), Ok(Answer::Cancelled(Some(true))));
-        assert_eq!(of_three(2), Ok(Answer::Cancelled(None)));
-        assert_eq!(of_three(0), Ok(Answer::Cancelled(Some(false))));
-        assert!(of_three(4).is_err());
-    }
-
-    #[test]
-    fn what_no_command_says_is_strange() {
-        assert!(released(&Reply::Int(2)).is_err());
-        assert!(renewed(&Reply::Nil).is_err());
     }
 }

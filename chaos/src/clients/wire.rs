@@ -17,15 +17,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    pub async fn connect(port: u16, resp3: bool) -> io::Result<Self> {
+    pub async fn connect(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         stream.set_nodelay(true)?;
-        let mut wire = Self { stream, received: Received::default() };
-        if resp3 {
-            // A server that is loading refuses it, and answers in RESP2 then, which comes out the same.
-            wire.ask(&[vec!["HELLO".to_owned(), "3".to_owned()]]).await?;
-        }
-        Ok(wire)
+        Ok(Self { stream, received: Received::default() })
     }
 
     /// Sends all of them in one piece, and reads as many replies. Dropped before that, it must not be used again.
@@ -58,31 +53,5 @@ impl Wire {
                 length => self.received.add(&piece[..length]),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-    use tokio::net::TcpListener;
-    use tokio::time::timeout;
-
-    /// An answer that comes byte by byte, to somebody who gives up waiting for it after each.
-    #[tokio::test]
-    async fn of_a_reply_that_is_not_waited_for_nothing_is_lost() {
-        const SENT: &[u8] = b"*3\r\n$4\r\na\r\nb\r\n_\r\n:7\r\n";
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let mut wire = Wire::connect(listener.local_addr().unwrap().port(), false).await.unwrap();
-        let (mut server, _) = listener.accept().await.unwrap();
-        for byte in &SENT[..SENT.len() - 1] {
-            server.write_all(&[*byte]).await.unwrap();
-            assert!(timeout(Duration::from_millis(2), wire.receive()).await.is_err());
-        }
-        server.write_all(&SENT[SENT.len() - 1..]).await.unwrap();
-        let parts = vec![Reply::Text("a\r\nb".to_owned()), Reply::Nil, Reply::Int(7)];
-        assert_eq!(wire.receive().await.unwrap(), Reply::List(parts));
-        drop(server);
-        assert!(wire.receive().await.is_err());
     }
 }

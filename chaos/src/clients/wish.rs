@@ -29,12 +29,11 @@ pub struct Wish {
     /// When it gives up the wait, if it does so before the wait's own limit.
     pub gives_up_after: Option<Duration>,
     pub fenced: bool,
-    pub replicas: u32,
 }
 
 impl Wish {
     pub fn of(client: &Client, random: &mut Random) -> Self {
-        let Habits { lease_ms, waits_ms, fenced, reads, gives_up, replicas, .. } = &client.habits;
+        let Habits { lease_ms, waits_ms, fenced, reads, gives_up, .. } = &client.habits;
         let lock = match client.locks.split_first() {
             Some((first, others)) if others.is_empty() || random.is(50) => first.clone(),
             _ => random.one_of(&client.locks[1..]),
@@ -65,7 +64,6 @@ impl Wish {
             wait_ms,
             gives_up_after: gives_up_after.map(Duration::from_millis),
             fenced: random.is(*fenced),
-            replicas: *replicas,
         }
     }
 }

@@ -3,13 +3,11 @@
 use super::Class::{Clients, Unblock};
 use super::{AT_ONCE, Begun, Kind, Outcome, Scene, kind};
 use crate::history::Reach;
-use crate::worlds::{Node, run_on};
-use rlock_testing::Reply;
+use crate::worlds::Node;
 
 pub const KINDS: &[Kind] = &[
     kind("kill clients that wait", Clients, 8, AT_ONCE, |scene| some(scene, true, "KILL ID #")),
     kind("kill clients that do not wait", Clients, 6, AT_ONCE, |scene| some(scene, false, "KILL ID #")),
-    kind("kill all clients", Clients, 2, AT_ONCE, kill_all),
     kind("unblock as by time", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # TIMEOUT")),
     kind("unblock with an error", Unblock, 6, AT_ONCE, |scene| some(scene, true, "UNBLOCK # ERROR")),
 ];
@@ -42,25 +40,6 @@ fn some(scene: &mut Scene, waits: bool, how: &str) -> Outcome {
             effects.push((words(node, &command), Reach::Wait { client_id: id }));
         }
     }
-    Ok(Begun::done(effects))
-}
-
-/// In one step with the list, so that it is known whose waits end.
-fn kill_all(scene: &mut Scene) -> Outcome {
-    let place = scene.a_master();
-    let node = &scene.world.nodes[place];
-    let mut client = node.connect()?;
-    let commands = [&["MULTI"][..], &["CLIENT", "LIST"], &["CLIENT", "KILL", "TYPE", "normal"]];
-    for command in commands {
-        run_on(&mut client, command)?;
-    }
-    let reply = run_on(&mut client, &["EXEC"])?;
-    let Reply::List(replies) = reply else { return Err(format!("EXEC: {reply:?}")) };
-    let [Reply::Text(list), ..] = replies.as_slice() else { return Err(format!("EXEC: {replies:?}")) };
-    let killed = words(node, "CLIENT KILL TYPE normal");
-    let waits = connections(list).filter(|it| it.waits);
-    let waits = waits.map(|it| (killed.clone(), Reach::Wait { client_id: it.id }));
-    let effects = std::iter::once((killed.clone(), Reach::Nobody)).chain(waits).collect();
     Ok(Begun::done(effects))
 }
 

@@ -13,7 +13,6 @@ pub const KINDS: &[Kind] = &[
     kind("unlink a lock", Keys, 2, AT_ONCE, |scene| once(scene, "UNLINK")),
     kind("break a lock", Keys, 4, AT_ONCE, |scene| once(scene, "RLOCK.BREAK")),
     kind("shorten a lease", Keys, 4, AT_ONCE, shorten),
-    kind("take a lease away", Keys, 3, (50, 400), persist),
     kind("rename a lock", Keys, 3, AT_ONCE, rename),
     kind("overwrite a lock", Keys, 3, (100, 150), overwrite),
     kind("flush all", AllKeys, 1, AT_ONCE, |scene| flush(scene, "FLUSHALL")),
@@ -66,24 +65,6 @@ fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Pr
         let end = *end.get_or_insert(now + lease_ms);
         Ok(Progress::over_if(now > end && node.answers()))
     }
-}
-
-/// The lock gets a lease again only if it has none: else somebody has it in good order.
-fn persist(scene: &mut Scene) -> Outcome {
-    const LEFT_MS: i64 = 200;
-    let (key, place) = lock(scene)?;
-    let node = &scene.world.nodes[place];
-    let command = format!("PERSIST {key}");
-    let effects = effects(node, &key, &format!("{command}, and PEXPIRE NX afterwards,"));
-    let mut over = None;
-    changing(node, &command, effects, move |scene| {
-        if over.is_none() {
-            let place = owner(scene.world, &key)?;
-            scene.world.nodes[place].say(&format!("PEXPIRE {key} {LEFT_MS} NX"))?;
-            over = Some(has_ended(place, LEFT_MS));
-        }
-        over.as_mut().expect("it was set above")(scene)
-    })
 }
 
 /// What it was renamed to goes with its lease.

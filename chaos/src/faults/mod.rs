@@ -15,7 +15,6 @@ mod replicated;
 mod schedule;
 mod sentinel;
 mod servers;
-mod storm;
 #[cfg(test)]
 mod tests;
 
@@ -74,7 +73,6 @@ enum Class {
     Unblock,
     Keys,
     AllKeys,
-    Storm,
     Network,
     OneWay,
     Clock,
@@ -95,11 +93,6 @@ impl Class {
             Self::Still => !matches!(other, Self::Still | Self::Pause),
             // A server may abort if a client that a pause has put off is unblocked.
             Self::Unblock => !matches!(other, Self::Pause | Self::Topology | Self::Still),
-            // Its waiters have a promise to be served in time, which others end.
-            Self::Storm => {
-                let is_of_clients = matches!(other, Self::Crew | Self::Network | Self::OneWay | Self::Unblock);
-                is_of_clients || matches!(other, Self::Keys | Self::Save)
-            }
             // What ends one would end the other; and databases that are exchanged twice must be exchanged back twice.
             Self::Pause | Self::Network | Self::OneWay | Self::Setting | Self::AllKeys => other != self,
             Self::Crew | Self::Clients | Self::Keys | Self::Clock | Self::Save => true,

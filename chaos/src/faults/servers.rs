@@ -13,7 +13,6 @@ pub const KINDS: &[Kind] = &[
     kind("pause writes", Pause, 8, AT_ONCE, |scene| pause(scene, "WRITE", PAUSE_BEYOND_MS)),
     // It cannot be ended: who would end it is put off as well.
     kind("pause all", Pause, 3, AT_ONCE, |scene| pause(scene, "ALL", 0)),
-    kind("sleep", Still, 3, AT_ONCE, sleep),
     kind("be busy with a script", Still, 3, (50, 400), be_busy),
     kind("save a snapshot", Save, 2, AT_ONCE, |scene| save(scene, "BGSAVE")),
     kind("rewrite the AOF", Save, 2, AT_ONCE, |scene| save(scene, "BGREWRITEAOF")),
@@ -131,13 +130,6 @@ fn set(scene: &mut Scene, change: &str, back: &'static str, forbids: Option<&'st
 
 fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
-}
-
-fn sleep(scene: &mut Scene) -> Outcome {
-    let place = scene.a_master();
-    let node = &scene.world.nodes[place];
-    node.say("DEBUG SLEEP 0.1")?;
-    Ok(Begun::done(vec![(format!("DEBUG SLEEP at server {}", node.name), no_writes(node))]))
 }
 
 /// A script that has no end, until it is killed.

@@ -5,7 +5,7 @@ use super::schedule::{one, possible};
 use super::*;
 use crate::history::{Journal, Record, read_all};
 use crate::worlds::{Play, Stage, WorldKind};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ fn each_fault_at(stage: Stage, least: usize) {
     }
     world.check_drained(&journal, Duration::from_secs(20));
     end(crews);
-    judge(directory.path(), least, 3);
+    judge(directory.path(), least);
 }
 
 fn scene<'a>(world: &'a mut World, crews: &'a mut Crews, journal: &'a Journal) -> Scene<'a> {
@@ -64,22 +64,10 @@ fn what_is_amiss(world: &World) -> Option<String> {
     if let Some(node) = unanswering {
         return Some(format!("server {} does not answer", node.name));
     }
-    for key in ["probe:1", "probe:2", "probe:3"] {
-        let Some(place) = world.owner_of(key) else { return Some(format!("nobody has {key}")) };
-        if let Err(why) = world.nodes[place].say(&format!("SET {key} there PX 10")) {
-            return Some(format!("server {} does not write: {why:?}", world.nodes[place].name));
-        }
-    }
-    world.proxies.iter().find_map(|proxy| ping(proxy.port).err().map(|error| format!("by proxy: {error}")))
-}
-
-fn ping(port: u16) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(b"PING\r\n")?;
-    let mut pong = [0; 7];
-    stream.read_exact(&mut pong)?;
-    if &pong == b"+PONG\r\n" { Ok(()) } else { Err(std::io::Error::other(format!("{pong:?}"))) }
+    let key = "probe";
+    let Some(place) = world.owner_of(key) else { return Some(format!("nobody has {key}")) };
+    let set = world.nodes[place].say(&format!("SET {key} there PX 10"));
+    set.err().map(|why| format!("server {} does not write: {why:?}", world.nodes[place].name))
 }
 
 /// Processes that stand for those of clients.
@@ -113,8 +101,8 @@ fn wait_for_locks(world: &World) -> Vec<TcpStream> {
     streams
 }
 
-/// Alone each can be made; beside others some find a server that is down or refuses.
-fn judge(directory: &Path, least: usize, not_made_at_most: usize) {
+/// Alone each can be made, but for a few that find a server that is down or refuses.
+fn judge(directory: &Path, least: usize) {
     let records = read_all(directory).unwrap();
     let mut troubles = 0;
     let mut not_made = Vec::new();
@@ -131,7 +119,7 @@ fn judge(directory: &Path, least: usize, not_made_at_most: usize) {
         }
     }
     assert!(troubles >= least, "{troubles}");
-    assert!(not_made.len() <= not_made_at_most, "{not_made:#?}");
+    assert!(not_made.len() <= 3, "{not_made:#?}");
 }
 
 #[test]
@@ -177,27 +165,4 @@ fn each_failover_of_a_cluster() {
 /// Under the protection, as it needs more to be as before.
 fn each_failover_of(kind: WorldKind) {
     each_fault_at(Stage { kind, play: Play::Protected }, 2 + super::failovers::kinds(kind).len());
-}
-
-/// Many in force at a time, some of which have to wait for others.
-fn a_round_in(kind: WorldKind, length: Duration) {
-    let directory = tempfile::tempdir().unwrap();
-    let journal = Journal::open(directory.path(), "faults").unwrap();
-    let stage = Stage { kind, play: Play::Everything };
-    let mut world = World::start(stage, directory.path());
-    let mut crews = sleepers();
-    let mut random = Random::from(11);
-    let faults = schedule(stage, &mut random, length * 3);
-    let faults = faults.into_iter().map(|(at, fault)| (at / 3, fault)).collect();
-    let waiting = wait_for_locks(&world);
-    play(faults, length, &mut scene(&mut world, &mut crews, &journal)).unwrap();
-    drop(waiting);
-    world.check_drained(&journal, Duration::from_secs(20));
-    end(crews);
-    judge(directory.path(), 20, usize::MAX);
-}
-
-#[test]
-fn a_dense_round_ends_in_calm() {
-    a_round_in(WorldKind::Replicated, Duration::from_secs(8));
 }

@@ -33,15 +33,13 @@ pub enum Request {
         fenced: bool,
         /// As Redisson asks, by a script: it knows of no queue.
         by_script: bool,
-        /// How many replicas have to confirm it before it counts.
-        replicas: u32,
         /// By a ticket of this session, if it has to wait.
         session: Option<String>,
     },
     /// Takes the ticket of this wait back.
     Cancel { session: String },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
-    Guard { side: Side, lease_ms: u64, fenced: bool, replicas: u32 },
+    Guard { side: Side, lease_ms: u64, fenced: bool },
     /// Of all that is held under this name.
     Renew { lease_ms: u64 },
     /// Of one hold, or of all holds of that side.
@@ -102,10 +100,9 @@ impl Operation {
         known.map(|(at, answer)| (*at, answer))
     }
 
-    /// Whose holds they are. A guard may not know the name that its client gave it; a client does one thing after the
-    /// other, so its own name will do.
+    /// Whose holds they are.
     pub fn who(&self) -> &str {
-        if self.call.holder.is_empty() { &self.call.client } else { &self.call.holder }
+        &self.call.holder
     }
 
     /// From when on it does nothing any more: never, where nobody knows what became of it.
@@ -117,10 +114,9 @@ impl Operation {
         self.known().map(|(_, answer)| answer)
     }
 
-    /// What the server answered with an error, and so did not do. It may have done it if it was replicas that failed.
+    /// What the server answered with an error, and so did not do.
     pub fn failed(&self) -> bool {
-        let needs_replicas = matches!(self.call.request, Request::Acquire { replicas: 1.., .. });
-        matches!(self.known_answer(), Some(Answer::Failed(_))) && !needs_replicas
+        matches!(self.known_answer(), Some(Answer::Failed(_)))
     }
 
     /// Whether it certainly had no effect.

@@ -142,22 +142,6 @@ fn a_ticket_is_seen_with_whether_somebody_attends_to_its_session() {
 }
 
 #[test]
-fn that_a_lock_is_free_again_is_noted_once() {
-    let server = Server::start();
-    let run = Run::start(&[("a", &server.socket())], &["hot", "later"]);
-    let mut client = server.client();
-    assert_eq!(client.say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
-    run.wait_for("it is held", |it| !it.holders.is_empty());
-    assert_eq!(client.say("RLOCK.RELEASE hot me"), Reply::Int(1));
-    run.wait_for("it is free", |it| it.holders.is_empty() && it.ttl_ms == -2);
-    assert_eq!(client.say("RLOCK.ACQUIRE later me 60000"), Reply::Nil);
-    // Both are looked at each time: after so many looks at one, as many were at the other.
-    wait_until("looks", || run.samples().iter().filter(|it| it.lock == "later").count() > 5);
-    let free = run.samples().iter().filter(|it| it.lock == "hot" && it.holders.is_empty()).count();
-    assert_eq!(free, 1);
-}
-
-#[test]
 fn locks_that_are_waited_for_are_found_and_followed_until_they_are_free() {
     let server = Server::start();
     let run = Run::start(&[("a", &server.socket())], &["hot"]);
@@ -217,16 +201,4 @@ fn servers_come_and_go() {
     let last = || run.samples().iter().rev().take(20).all(|it| it.server == "second");
     wait_until("the first is left alone", last);
     run.stop();
-}
-
-#[test]
-fn a_server_that_knows_no_locks_is_no_harm() {
-    let server = Server::prepare().without_module().start();
-    let elsewhere = Path::new("/nowhere/socket");
-    let run = Run::start(&[("a", &server.socket()), ("none", elsewhere)], &["hot"]);
-    let errors = || server.client().info("stats").number("total_error_replies");
-    wait_until("it is asked time and again", || errors() > 5);
-    let (samples, records) = run.stop();
-    assert_eq!(samples, 0);
-    assert!(!records.iter().any(|it| matches!(it, Record::Seen(_))));
 }

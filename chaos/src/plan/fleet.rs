@@ -26,7 +26,6 @@ pub struct Makeup {
     pub hot: u32,
     /// The many that are rarely wanted by two.
     pub cold: u32,
-    pub replicas: u32,
     /// If failovers are all that is tried: no lease is longer, and most locks are kept for about as long, so that a
     /// failover finds them held.
     pub longest_ms: Option<u64>,
@@ -41,7 +40,6 @@ impl Makeup {
         guards: 60,
         hot: 12,
         cold: 10_000,
-        replicas: 0,
         longest_ms: None,
     };
 
@@ -155,7 +153,6 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
         // Elsewhere a name belongs to one attempt, so that it is known why somebody is seen.
         comes_back: 0,
-        replicas: if random.is(50) { makeup.replicas } else { 0 },
     };
     match makeup.longest_ms {
         Some(longest_ms) => Habits {

@@ -8,19 +8,12 @@ pub use fleet::{Makeup, fleet};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Of what a client with sessions tries alone: longer than any session of it lives on by itself, and than servers may take
-/// to end one.
-pub const LEASE_ALONE_MS: u64 = 5_000;
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     /// Where the journals are written.
     pub directory: PathBuf,
     pub address: Address,
-    /// If the clients of `rlock-client` come that way, in place of the address.
-    #[serde(default)]
-    pub by_tls: Option<ByTls>,
     /// For how long clients begin something new. What they have begun then they bring to an end, and give back.
     pub length_ms: u64,
     /// A process each.
@@ -40,15 +33,6 @@ pub enum Address {
     Sentinels { ports: Vec<u16>, name: String, master: u16 },
     /// The nodes of a cluster.
     Cluster { ports: Vec<u16> },
-}
-
-/// Where a server is found that listens for TLS.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByTls {
-    /// One for each line, as in [`Address::Lines`].
-    pub ports: Vec<u16>,
-    /// The certificate that is to be trusted, in PEM.
-    pub certificate: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,14 +99,4 @@ pub struct Habits {
     pub gives_up: u8,
     /// Having given the lock back it asks for it again under the same name, as a thread does that wants it in turns.
     pub comes_back: u8,
-    /// How many replicas have to confirm what it is granted.
-    pub replicas: u32,
-}
-
-impl Client {
-    /// The longest lease that it asks for.
-    pub fn longest_lease_ms(&self) -> u64 {
-        let alone = if self.kind == ClientKind::Sessions { LEASE_ALONE_MS } else { 0 };
-        self.habits.lease_ms.max(alone)
-    }
 }

@@ -61,12 +61,11 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
         let world = world.get_or_insert_with(|| World::start(stage, &base));
         let length = left.saturating_sub(AROUND).clamp(shortest, longest);
         let played = round::play(world, length, &directory, &mut random)?;
-        let Played { records, mut verdict, by_tls } = played;
+        let Played { records, mut verdict } = played;
         verdict.violations.extend(memory.after_round(&records));
         figures.add(stage, length, &verdict);
         let is_kept = verdict.violations.is_empty();
-        let how = if by_tls { ", rlock-client by TLS" } else { "" };
-        tell(&format!("{} {number}{how}", stage.name()), &verdict);
+        tell(&format!("{} {number}", stage.name()), &verdict);
         if is_kept {
             std::fs::remove_dir_all(&directory)?;
         } else {

@@ -4,7 +4,7 @@ use crate::checker::{Promise, Verdict, Violation, check};
 use crate::faults::{self, Crews, Scene};
 use crate::history::{Journal, Moment, Record, read_all};
 use crate::observer::Observer;
-use crate::plan::{Client, Plan, fleet};
+use crate::plan::{Plan, fleet};
 use crate::story::story;
 use crate::worlds::{Stage, World};
 use rlock_testing::Random;
@@ -23,9 +23,6 @@ const TO_FINISH: Duration = Duration::from_secs(15);
 /// Of so many violations the story is told. Usually all have one cause.
 const STORIES: usize = 5;
 
-/// Of a hundred rounds, those in which the clients of `rlock-client` come by TLS, where servers listen for it.
-const BY_TLS: u8 = 33;
-
 /// The clients of other languages: `name=command` and so on, divided by semicolons.
 const ADAPTERS: &str = "RLOCK_ADAPTERS";
 
@@ -35,7 +32,6 @@ const SHOWS_SOMETHING: &str = "A round shows something.";
 pub struct Played {
     pub records: Vec<Record>,
     pub verdict: Verdict,
-    pub by_tls: bool,
 }
 
 pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut Random) -> io::Result<Played> {
@@ -48,7 +44,6 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
         seed,
         directory: directory.to_owned(),
         address: world.address(),
-        by_tls: world.by_tls().filter(|_| Random::from(seed).is(BY_TLS)),
         length_ms: length.as_millis().try_into().expect("a few seconds"),
         crews,
         adapters,
@@ -56,7 +51,7 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let file = directory.join("plan.json");
     std::fs::write(&file, serde_json::to_vec_pretty(&plan)?)?;
     let clients = plan.crews.iter().flatten().count() as u64;
-    let longest_lease = plan.crews.iter().flatten().map(Client::longest_lease_ms).max().unwrap_or_default();
+    let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
 
     let observer = Observer::start(journal, world.sockets(), &world.watched, &makeup.popular(), LOOKS);
     let mut crews = start_crews(&file, plan.crews.len())?;
@@ -75,7 +70,7 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let records = read_all(directory)?;
     let mut verdict = check(&records);
     verdict.violations.extend(nothing_happened(&verdict, clients));
-    Ok(Played { records, verdict, by_tls: plan.by_tls.is_some() })
+    Ok(Played { records, verdict })
 }
 
 /// The command by which the guards of this crew come, if they are not of `rlock-client`: each language in turn.
@@ -112,16 +107,4 @@ pub fn write_stories(directory: &Path, records: &[Record], verdict: &Verdict) ->
     let path = directory.join("story.txt");
     std::fs::write(&path, text)?;
     Ok(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_round_in_which_hardly_anybody_gets_a_lock_shows_nothing() {
-        let mut verdict = Verdict::default();
-        verdict.figures.add("grants", 9);
-        assert!(nothing_happened(&verdict, 100).is_some() && nothing_happened(&verdict, 90).is_none());
-    }
 }

@@ -8,19 +8,17 @@ mod stage;
 mod start;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 pub use node::{Node, Refusal, run_on};
 pub use stage::{LONGEST_LEASE_MS, Play, Stage};
 
 use crate::history::{Journal, Moment};
-use crate::plan::{Address, ByTls, Makeup};
+use crate::plan::{Address, Makeup};
 use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Server, Watched};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tls::Certificate;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorldKind {
@@ -46,11 +44,6 @@ impl WorldKind {
     pub fn has_one_master(self) -> bool {
         matches!(self, Self::Single | Self::Durable | Self::Replicated | Self::Sentinel)
     }
-
-    /// Whether clients find that one by our network alone: sentinels and clusters tell addresses of their own.
-    fn has_two_lines(self) -> bool {
-        matches!(self, Self::Single | Self::Durable | Self::Replicated)
-    }
 }
 
 #[derive(Default)]
@@ -63,8 +56,6 @@ pub struct World {
     pub proxies: Vec<Proxy>,
     /// By which servers and sentinels reach each server, if failovers alone are played; nodes of a cluster use the proxies.
     pub links: Vec<Proxy>,
-    /// None, where nobody listens for TLS.
-    certificate: Option<Certificate>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
     pub masters: Vec<usize>,
     /// When it was last seen that these are the masters.
@@ -102,20 +93,13 @@ impl World {
         }
     }
 
-    /// The same for clients that come by TLS, where there is that.
-    pub fn by_tls(&self) -> Option<ByTls> {
-        let certificate = self.certificate.as_ref()?.pem.clone();
-        Some(ByTls { ports: self.proxies.iter().map(|proxy| proxy.tls_port).collect(), certificate })
-    }
-
     pub fn makeup(&self) -> Makeup {
         match self.kind {
-            _ if self.play.is_failovers_alone() => Makeup { replicas: 1, ..Makeup::OF_FAILOVERS },
+            _ if self.play.is_failovers_alone() => Makeup::OF_FAILOVERS,
             WorldKind::Single => Makeup::ORDINARY,
-            // Each answer waits for the disk.
-            WorldKind::Durable => Makeup { cold: 1_000, ..Makeup::ORDINARY },
-            WorldKind::Replicated => Makeup { replicas: 1, cold: 1_000, ..Makeup::ORDINARY },
-            WorldKind::Sentinel | WorldKind::Cluster => Makeup { replicas: 1, ..Makeup::SMALL },
+            // Each answer waits for the disk, or each change is sent to a replica.
+            WorldKind::Durable | WorldKind::Replicated => Makeup { cold: 1_000, ..Makeup::ORDINARY },
+            WorldKind::Sentinel | WorldKind::Cluster => Makeup::SMALL,
         }
     }
 
@@ -158,8 +142,7 @@ impl World {
     }
 
     fn lead(&self, proxy: usize, place: usize) {
-        let node = &self.nodes[place];
-        self.proxies[proxy].obey(Order::Lead { port: node.port, tls_port: node.tls_port });
+        self.proxies[proxy].obey(Order::Lead(self.nodes[place].port));
     }
 
     /// There are two masters from now on: clients of the second line find the second one.

@@ -2,7 +2,6 @@
 //! it finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no
 //! panic.
 
-use super::tls::Certificate;
 use crate::server_clock::ServerClock;
 use rlock_testing::{Client, Reply, Server, Start};
 use std::collections::HashSet;
@@ -20,8 +19,6 @@ const PATIENCE_TO_START: Duration = Duration::from_secs(60);
 pub struct Node {
     pub name: String,
     pub port: u16,
-    /// None, if it does not listen for TLS.
-    pub tls_port: Option<u16>,
     options: Vec<String>,
     /// Of the module; none: those that all tests begin with.
     settings: Option<Vec<String>>,
@@ -52,26 +49,12 @@ impl From<Refusal> for String {
 }
 
 impl Node {
-    pub fn start(
-        name: &str,
-        options: &[&str],
-        settings: Option<Vec<String>>,
-        clock: Option<ServerClock>,
-        certificate: Option<&Certificate>,
-    ) -> Self {
+    pub fn start(name: &str, options: &[&str], settings: Option<Vec<String>>, clock: Option<ServerClock>) -> Self {
         let (port, start) = (steady_port(), Server::prepare());
-        let mut options: Vec<_> = options.iter().map(|it| (*it).to_owned()).collect();
-        let tls_port = certificate.map(|certificate| {
-            let tls_port = steady_port();
-            options.extend(["--tls-port".to_owned(), tls_port.to_string()]);
-            options.extend(certificate.options().map(str::to_owned));
-            tls_port
-        });
         let mut node = Self {
             name: name.to_owned(),
             port,
-            tls_port,
-            options,
+            options: options.iter().map(|it| (*it).to_owned()).collect(),
             settings,
             socket: start.directory().join("socket"),
             clock,

@@ -1,7 +1,6 @@
 //! How each world comes into being.
 
 use super::calm::within;
-use super::tls::Certificate;
 use super::{Node, Stage, World, WorldKind, node::steady_port};
 use crate::history::Moment;
 use crate::server_clock::ServerClock;
@@ -32,9 +31,6 @@ impl World {
     /// If the servers cannot be had: without them there is nothing to play on.
     pub fn start(Stage { kind, play }: Stage, directory: &Path) -> Self {
         let mut world = Self { kind, play, directory: directory.to_owned(), ..Self::default() };
-        if kind.has_two_lines() {
-            world.certificate = Certificate::issue(directory).expect("files in a directory of ours");
-        }
         match kind {
             WorldKind::Single => world.one_master(&[], 0, 2),
             WorldKind::Durable => world.one_master(&DURABLE, 0, 2),
@@ -56,7 +52,7 @@ impl World {
             let announced = link.iter().flat_map(|port| ["--replica-announce-port", port]);
             self.add_node(&options.iter().copied().chain(announced).collect::<Vec<_>>());
             if let Some(link) = self.links.get(place) {
-                link.obey(Order::Lead { port: self.nodes[place].port, tls_port: None });
+                link.obey(Order::Lead(self.nodes[place].port));
             }
         }
         self.follow(0).expect("the replicas follow");
@@ -111,7 +107,7 @@ impl World {
         if self.play.is_failovers_alone() && self.nodes.len() % 2 == 0 {
             clock.iter().for_each(|clock| clock.step(CLOCKS_APART_MS));
         }
-        self.nodes.push(Node::start(name, &options, settings, clock, self.certificate.as_ref()));
+        self.nodes.push(Node::start(name, &options, settings, clock));
     }
 
     fn add_proxies(&mut self, count: usize) {

@@ -1,6 +1,4 @@
 use super::*;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 
 #[test]
 fn what_is_left_at_the_end_is_told() {
@@ -28,25 +26,6 @@ fn a_server_that_ends_by_itself_is_told_of_once() {
     let broken = broken(directory.path());
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert!(broken[0].contains("no server dies"), "{broken:?}");
-}
-
-#[test]
-fn a_restart_keeps_the_address() {
-    let directory = tempfile::tempdir().unwrap();
-    let journal = Journal::open(directory.path(), "world").unwrap();
-    let mut world = World::start(Stage { kind: WorldKind::Durable, ..Stage::default() }, directory.path());
-    world.nodes[0].say("RLOCK.ACQUIRE orders:1 me 60000").unwrap();
-    let Address::Lines { ports } = world.address() else { panic!("one server") };
-    world.nodes[0].kill();
-    assert!(world.nodes[0].say("PING").is_err());
-    world.calm().unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
-    stream.write_all(b"RLOCK.RELEASE orders:1 me\r\n").unwrap();
-    let mut reply = [0; 4];
-    stream.read_exact(&mut reply).unwrap();
-    assert_eq!(&reply, b":1\r\n");
-    world.check_drained(&journal, Duration::ZERO);
-    assert_eq!(broken(directory.path()), Vec::<String>::new());
 }
 
 /// What was broken, in words.

@@ -26,16 +26,14 @@ const REST: Duration = Duration::from_millis(10);
 pub struct Proxy {
     /// Where clients connect, as long as this lives.
     pub port: u16,
-    /// Where clients connect by TLS. It is not looked into what is carried.
-    pub tls_port: u16,
     orders: Option<mpsc::UnboundedSender<(Order, answers::Sender<()>)>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// New connections lead to these ports of this machine; those that are there are cut if that is elsewhere.
-    Lead { port: u16, tls_port: Option<u16> },
+    /// New connections lead to this port of this machine; those that are there are cut if that is elsewhere.
+    Lead(u16),
     /// Cuts what connections there are, with a reset to both sides.
     Cut,
     /// Whatever this one sends from now on arrives later by that, in order. Nought ends it.
@@ -70,15 +68,15 @@ impl Proxy {
     /// If there is no port or no thread to be had.
     pub fn start() -> io::Result<Self> {
         let (orders, taken) = mpsc::unbounded_channel();
-        let (tell_ports, ports) = answers::channel();
+        let (tell_port, port) = answers::channel();
         let thread = std::thread::Builder::new().name("network".to_owned()).spawn(move || {
-            if let Err(error) = run(&tell_ports, taken) {
+            if let Err(error) = run(&tell_port, taken) {
                 // Nobody listens if it is told already, and then nothing fails any more.
-                let _ = tell_ports.send(Err(error));
+                let _ = tell_port.send(Err(error));
             }
         })?;
-        let [port, tls_port] = ports.recv().map_err(|_| io::Error::other("the network's thread has ended"))??;
-        Ok(Self { port, tls_port, orders: Some(orders), thread: Some(thread) })
+        let port = port.recv().map_err(|_| io::Error::other("the network's thread has ended"))??;
+        Ok(Self { port, orders: Some(orders), thread: Some(thread) })
     }
 
     /// Returns when it is done.
@@ -102,13 +100,12 @@ impl Drop for Proxy {
 
 type Orders = mpsc::UnboundedReceiver<(Order, answers::Sender<()>)>;
 
-fn run(tell_ports: &answers::Sender<io::Result<[u16; 2]>>, orders: Orders) -> io::Result<()> {
+fn run(tell_port: &answers::Sender<io::Result<u16>>, orders: Orders) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     LocalSet::new().block_on(&runtime, async {
-        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let tls = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let _ = tell_ports.send(Ok([plain.local_addr()?.port(), tls.local_addr()?.port()]));
-        Network::default().serve(&plain, &tls, orders).await;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let _ = tell_port.send(Ok(listener.local_addr()?.port()));
+        Network::default().serve(&listener, orders).await;
         Ok(())
     })
 }
@@ -116,15 +113,15 @@ fn run(tell_ports: &answers::Sender<io::Result<[u16; 2]>>, orders: Orders) -> io
 /// What the thread knows.
 #[derive(Default)]
 struct Network {
-    /// The port that new connections lead to, and the one by TLS.
-    targets: (Option<u16>, Option<u16>),
+    /// The port that new connections lead to.
+    target: Option<u16>,
     refuses: bool,
     rules: Rc<Cell<Rules>>,
     lines: Vec<(Rc<Line>, task::JoinHandle<()>)>,
 }
 
 impl Network {
-    async fn serve(mut self, plain: &TcpListener, tls: &TcpListener, mut orders: Orders) {
+    async fn serve(mut self, listener: &TcpListener, mut orders: Orders) {
         loop {
             tokio::select! {
                 // What is told comes first: who connects afterwards is treated accordingly.
@@ -136,15 +133,14 @@ impl Network {
                     }
                     None => return,
                 },
-                accepted = plain.accept() => self.admit(accepted, self.targets.0).await,
-                accepted = tls.accept() => self.admit(accepted, self.targets.1).await,
+                accepted = listener.accept() => self.admit(accepted).await,
             }
         }
     }
 
-    async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>, target: Option<u16>) {
+    async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>) {
         let Ok((client, _)) = accepted else { return tokio::time::sleep(REST).await };
-        let Some(target) = target.filter(|_| !self.refuses) else {
+        let Some(target) = self.target.filter(|_| !self.refuses) else {
             let _ = client.set_zero_linger();
             return;
         };
@@ -156,9 +152,8 @@ impl Network {
 
     async fn obey(&mut self, order: Order) {
         match order {
-            Order::Lead { port, tls_port } => {
-                let targets = (Some(port), tls_port);
-                if std::mem::replace(&mut self.targets, targets) != targets {
+            Order::Lead(port) => {
+                if self.target.replace(port) != Some(port) {
                     self.cut_where(|_| true).await;
                 }
             }

@@ -62,7 +62,7 @@ fn answer(mut stream: TcpStream, received: &Mutex<Vec<u8>>) {
 }
 
 fn lead_to(port: u16) -> Order {
-    Order::Lead { port, tls_port: None }
+    Order::Lead(port)
 }
 
 const BOTH: &[Sender] = &[Sender::Client, Sender::Server];
@@ -215,31 +215,6 @@ fn replicas_are_told_nothing_while_clients_are_answered() {
     assert_reset(&mut replica);
     assert_reset(&mut late);
     assert_eq!(asks(&mut client, b"whole"), b"whole");
-}
-
-#[test]
-fn what_comes_by_tls_goes_elsewhere_and_suffers_the_same() {
-    let (echo, tls) = (Echo::start(), Echo::start());
-    let proxy = network_to(&echo);
-    let connect_by_tls = || {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.tls_port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    };
-    assert_reset(&mut connect_by_tls());
-    proxy.obey(Order::Lead { port: echo.port, tls_port: Some(tls.port) });
-    let mut stream = connect_by_tls();
-    assert_eq!(asks(&mut stream, b"secret"), b"secret");
-    assert_eq!(asks(&mut connect(&proxy), b"plain"), b"plain");
-    assert_eq!((echo.received(), tls.received()), (b"plain".to_vec(), b"secret".to_vec()));
-    proxy.obey(Order::Cut);
-    assert_reset(&mut stream);
-    proxy.obey(Order::Refuse);
-    assert_reset(&mut connect_by_tls());
-    proxy.obey(Order::Heal);
-    assert_eq!(asks(&mut connect_by_tls(), b"again"), b"again");
-    proxy.obey(lead_to(echo.port));
-    assert_reset(&mut connect_by_tls());
 }
 
 #[test]

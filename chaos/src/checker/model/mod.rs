@@ -47,14 +47,13 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     verdict.figures.add("held against the model", events.len() as u64);
 }
 
-/// By commands or scripts, on a plain lock, with names that tell the holders apart.
+/// By commands or scripts, on a plain lock.
 fn is_recorded(step: &Operation) -> bool {
-    let is_plain = match step.call.request {
+    match step.call.request {
         Request::Acquire { side, .. } | Request::Release { side, .. } => side == Side::Plain,
         Request::Renew { .. } | Request::Cancel { .. } => true,
         Request::Guard { .. } => false,
-    };
-    is_plain && !step.call.holder.is_empty()
+    }
 }
 
 /// What was done or may have been done, and the steps of it. What failed was not.
@@ -68,7 +67,7 @@ fn events<'a>(lock: &LockHistory<'a>) -> (Vec<Event>, Vec<&'a Operation>) {
         };
         for &step in steps {
             if let Some(deed) = Deed::of(step) {
-                add(step, step.asked, done(step), deed);
+                add(step, step.asked, step.done(), deed);
             }
         }
         for step in may_be_taken_away(steps) {
@@ -94,11 +93,6 @@ fn may_be_taken_away<'a>(steps: &[&'a Operation]) -> Vec<&'a Operation> {
         |step: &&Operation| step.session().is_none() && step.call.request.waits() && step.known_answer().is_none();
     let left = steps.iter().copied().filter(is_left);
     left.chain(if is_safe { Vec::new() } else { attempts }).collect()
-}
-
-/// An attempt that replicas had to confirm was granted by the server before they failed to.
-fn done(step: &Operation) -> Moment {
-    if matches!(step.known_answer(), Some(Answer::Failed(_))) { Moment(u64::MAX) } else { step.done() }
 }
 
 /// The shortest and the longest lease that a script may restart when it gives back one hold of several.

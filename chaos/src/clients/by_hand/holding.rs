@@ -44,21 +44,16 @@ impl Certain {
 impl ByHand {
     /// `asked`: before the lock was asked for.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
-        if hold.is_of_several() {
-            return self.granted_several(&hold, wish).await;
-        }
         let mut certain = Certain::from(asked + hold.lease());
         // After a wait nobody knows when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
-            if !certain.is_lost {
+            // Of several locks others may be held.
+            if !certain.is_lost || hold.is_of_several() {
                 self.in_doubt(&hold).await;
             }
             return;
         }
-        if !self.is_confirmed(&hold, wish.replicas).await {
-            return self.give_back(&hold, true, certain.until).await;
-        }
-        if self.random.is(self.client.habits.enters_again) {
+        if !hold.is_of_several() && self.random.is(self.client.habits.enters_again) {
             self.go_in_and_out(&hold, &mut certain).await;
         }
         let deed = Deed::of(&self.client.habits, &mut self.random);
@@ -69,44 +64,9 @@ impl ByHand {
             self.do_it(&hold, &mut certain, deed).await;
         }
         let comes_back = self.client.habits.comes_back;
-        if comes_back > 0 && !self.has_died && self.random.is(comes_back) {
+        if comes_back > 0 && !self.has_died && !hold.is_of_several() && self.random.is(comes_back) {
             self.come_back(&hold).await;
         }
-    }
-
-    /// What was granted together is kept, renewed and given back lock by lock.
-    async fn granted_several(&mut self, hold: &Hold, wish: &Wish) {
-        if wish.wait_ms.is_some() && !self.are_renewed(hold).await || !self.is_confirmed(hold, wish.replicas).await {
-            return self.give_back_all(hold).await;
-        }
-        match Deed::of(&self.client.habits, &mut self.random) {
-            Deed::Keep(time) => self.round.pause(time).await,
-            Deed::Renew(time) => {
-                let until = Instant::now() + time;
-                while Instant::now() < until && !self.round.is_over() && self.are_renewed(hold).await {
-                    self.round.pause(hold.lease() / 3).await;
-                }
-            }
-            Deed::Stall(time) => {
-                self.round.pause(time).await;
-                self.are_renewed(hold).await;
-            }
-            Deed::Die(time) => {
-                self.round.pause(time).await;
-                self.connections.hang_up();
-                (self.session, self.has_died) = (None, true);
-                return;
-            }
-        }
-        self.give_back_all(hold).await;
-    }
-
-    async fn are_renewed(&mut self, hold: &Hold) -> bool {
-        let mut are_renewed = true;
-        for one in hold.each() {
-            are_renewed &= self.renew(&one).await == Some(Answer::Renewed(true));
-        }
-        are_renewed
     }
 
     /// Asks for it again and again, as the one who had it before, and gives back what there is in the end: a server that
@@ -193,25 +153,32 @@ impl ByHand {
         }
     }
 
-    /// Whether the server says so. If it cannot be asked for in this client's way, no.
+    /// Whether the server says so of each of its locks. If it cannot be asked for in this client's way, no.
     async fn is_renewed(&mut self, hold: &Hold, certain: &mut Certain) -> bool {
         let asked = Instant::now();
-        let answer = self.renew(hold).await;
-        let is_renewed = answer == Some(Answer::Renewed(true));
-        if is_renewed {
+        let mut are_renewed = true;
+        for one in hold.each() {
+            let answer = self.renew(&one).await;
+            are_renewed &= answer == Some(Answer::Renewed(true));
+            certain.is_lost |= answer == Some(Answer::Renewed(false));
+        }
+        if are_renewed {
             certain.until = asked + hold.lease();
         }
-        certain.is_lost |= answer == Some(Answer::Renewed(false));
-        is_renewed
+        are_renewed
     }
 
     pub(super) async fn give_back_all(&mut self, hold: &Hold) {
+        self.give_back(hold, true, Instant::now()).await;
+    }
+
+    async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
         for one in hold.each() {
-            self.give_back(&one, true, Instant::now()).await;
+            self.give_back_one(&one, all, certain_until).await;
         }
     }
 
-    async fn give_back(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
+    async fn give_back_one(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
         for _ in 0..TRIES {
             if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
                 continue;

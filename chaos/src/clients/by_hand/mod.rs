@@ -1,7 +1,6 @@
 //! Clients that send every command themselves, so that each of their steps is recorded. They take nothing for granted:
 //! of what was not answered they do not know whether it was done, and give it back, or die of it.
 
-mod alone;
 mod asking;
 mod holding;
 mod tickets;
@@ -34,14 +33,8 @@ const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
 /// Of those who may die in a hundred: when they do not know whether they have the lock.
 const DIES_OF_A_DOUBT: u8 = 20;
 
-/// Of a hundred attempts of a client with sessions, those on a lock of its own.
-const TRIES_ALONE: u8 = 2;
-
 /// Of a hundred clients, those who end their session when they go.
 const ENDS_AT_LAST: u8 = 80;
-
-/// Of a hundred connections.
-const SPEAKS_RESP3: u8 = 10;
 
 pub struct ByHand {
     client: Client,
@@ -60,8 +53,7 @@ impl ByHand {
     pub fn new(client: Client, address: &Address, journal: &Journal, round: Round) -> Self {
         let mut random = Random::from(client.seed);
         let route = Route::to(address, client.line, Random::from(random.draw()));
-        let resp3 = random.is(SPEAKS_RESP3);
-        let connections = Connections::new(route, resp3);
+        let connections = Connections::new(route);
         let diary = Diary::new(journal.clone(), client.name.clone());
         let (session, sessions_opened, has_died) = (None, 0, false);
         Self { client, round, connections, random, diary, session, sessions_opened, has_died }
@@ -70,10 +62,7 @@ impl ByHand {
     pub async fn live(mut self) {
         while !self.round.is_over() {
             let wish = Wish::of(&self.client, &mut self.random);
-            let has_sessions = self.client.kind == ClientKind::Sessions;
-            if has_sessions && self.random.is(TRIES_ALONE) {
-                self.try_alone().await;
-            } else if has_sessions && wish.wait_ms.is_some() {
+            if self.client.kind == ClientKind::Sessions && wish.wait_ms.is_some() {
                 self.attempt_by_tickets(wish).await;
             } else if self.is_native() {
                 self.attempt(&wish).await;

@@ -146,8 +146,8 @@ impl ByHand {
         let request = self.acquire_request(hold, wish, Some(session));
         let fenced = self.is_fenced(wish);
         let numbers = self.diary.called_each(hold, &request);
-        let replies = self.connections.ask(&hold.lock, &[command], self.round.answers(ASKED)).await;
-        let mut answers = match replies.map(|mut replies| replies.remove(0)) {
+        let reply = self.connections.ask(&hold.lock, command, self.round.answers(ASKED)).await;
+        let mut answers = match reply {
             Ok(Reply::Text(word)) if word == "WAITING" => {
                 numbers.iter().for_each(|number| self.diary.queued(*number));
                 return Asked::Waits(numbers);
@@ -327,7 +327,6 @@ impl ByHand {
             port,
             ttl_ms: random.one_of(&TTLS_MS),
             acks_at_once: random.is(ACKS_AT_ONCE),
-            resp3: self.connections.resp3,
         };
         let mut session = Session::open(terms, &self.diary.journal, Random::from(random.draw()));
         let opened = timeout_at(self.round.answers(CONNECT), session.hear()).await;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub fn behind_a_network(world: &World, settings: Value) -> (Server, Client, Proxy, Adapter) {
     let (server, eye) = Server::with_client();
     let network = Proxy::start().expect("a port and a thread");
-    network.obey(Order::Lead { port: server.port(), tls_port: None });
+    network.obey(Order::Lead(server.port()));
     let client = world.open(with(at(network.port), settings));
     (server, eye, network, client)
 }
