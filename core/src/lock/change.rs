@@ -245,3 +245,37 @@ impl<'a, T> Plan<'a, T> {
         self.next.is_some() || self.changes.may_create_keys()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Change = Change::Begin { side: Side::Plain, end: 9 };
+    const COUNT_TOKEN: Change = Change::CountToken { makes: 1 };
+
+    #[test]
+    fn a_plan_may_create_keys_by_any_of_its_changes_or_by_the_next_grant() {
+        let may_create = |change| Plan::of("ann", &Changes::of([Some(Change::Delete), Some(change)])).may_create_keys();
+        for change in [BEGIN, COUNT_TOKEN, Change::SetToken { to: 1 }] {
+            assert!(may_create(change), "{change:?}");
+        }
+        for change in [Change::SetHold { index: 1, end: 9 }, Change::RenewHolds { count: 1, end: 9 }] {
+            assert!(may_create(change), "{change:?}");
+        }
+        for change in [Change::ExpireAt(9), Change::DropHolds { first: 1, count: 1 }, Change::Publish(Unlock::Plain)] {
+            assert!(!may_create(change), "{change:?}");
+        }
+        let (released, granted) = (Changes::of([Some(Change::Delete)]), Changes::of([Some(BEGIN)]));
+        assert!(Plan { holder: "ann", changes: &released, next: Some(("bob", &granted)) }.may_create_keys());
+    }
+
+    #[test]
+    fn changes_tell_whether_they_free_the_lock_and_how_many_holds_they_leave() {
+        let of = |change| Changes::of([Some(change)]);
+        assert!(of(Change::Delete).frees() && !of(Change::DropPermit).frees());
+        assert_eq!(of(BEGIN).holds(), 1);
+        assert_eq!(of(Change::Count { field: Field::Holder, by: 1, makes: 3 }).holds(), 3);
+        assert_eq!([false, true].map(|again| of(Change::SetPermit { end: 9, again }).holds()), [1, 2]);
+        assert_eq!((of(Change::PermitStays).holds(), of(Change::Delete).holds()), (2, 0));
+    }
+}

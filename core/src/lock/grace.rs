@@ -71,4 +71,10 @@ mod tests {
         assert_eq!([-1, 0, 6, 8].map(|left| grace.left_of(left)), [-1, 7, 7, 8]);
         assert_eq!([-1, 0, 6].map(|left| Grace::default().left_of(left)), [-1, 0, 6]);
     }
+
+    #[test]
+    fn without_an_expiry_a_lock_lasts_longest() {
+        assert_eq!([(5, 7), (7, 5), (0, 5), (5, 0)].map(|(one, other)| longer_left(one, other)), [7, 7, 5, 5]);
+        assert_eq!([(-1, 5), (5, -1)].map(|(one, other)| longer_left(one, other)), [-1, -1]);
+    }
 }
