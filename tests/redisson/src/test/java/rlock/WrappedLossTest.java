@@ -108,6 +108,7 @@ class WrappedLossTest {
         assertEquals(LossReason.OVERWRITTEN, overwritten.getReason());
         assertEquals("overwritten: lost: its name now stores something else ("
                 + overwritten.getCause().orElseThrow().getMessage() + ")", "" + overwritten);
+        client.say("DEL overwritten");
         LostLock ended = assertThrows(LockLostException.class, () -> locks.call(locks.getLock("ended"), () -> {
             locks.renew(locks.getLock("ended"), Duration.ofMillis(1));
             Patience.until("it has ended", () -> locks.remaining(locks.getLock("ended")).isZero());
