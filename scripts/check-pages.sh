@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/check-pages.sh: what the project says of its own files is so. Fails, and lists what is not there:
 # - the files and tests that docs/promises.md names, and files of tests/server that it leaves out;
-# - paths in comments, in pages, in scripts and in manifests;
+# - paths in comments, in pages, in scripts and in manifests; links between pages, and their headings;
+# - targets of the Makefile, and commands of the module;
 # - the versions of rlock and of Rust, where a page has others than Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -72,6 +73,27 @@ done < <(
         git ls-files | grep -v '\.md$\|\.lock$\|\.svg$\|\.patch$\|\.json$' | xargs grep -IHnE '^\s*(//|#|\*|/\*|<!--).*/'
     } | grep -oP "^[^:]+:\d+:|$path"
 )
+
+# The headings of a page, as links name them.
+headings() {
+    awk '/^ *```/ { fenced = !fenced } !fenced && sub(/^#+ */, "") { print tolower($0) }' "$1" |
+        sed 's/[^[:alnum:] _-]//g; s/ /-/g'
+}
+while IFS=: read -r page line link; do
+    file=$page
+    [[ $link == "#"* ]] || file=$(dirname "$page")/${link%%#*}
+    [ -e "$file" ] && { [[ $link != *"#"* ]] || headings "$file" | grep -xF -e "${link#*#}" >/dev/null; } ||
+        say "$page:$line links to $link, which is not there"
+done < <(git ls-files '*.md' | xargs grep -HnoP '\]\(\K(?!https?:)[^)]+')
+
+while IFS=: read -r page line name; do
+    grep -q "^$name:" Makefile || say "$page:$line names make $name, which is not there"
+done < <(git ls-files | grep -v '\.lock$\|\.svg$\|\.patch$' | xargs grep -IHnoP '(?:`|^# *|: |^)make \K[a-z][a-z-]+(?=`|$| +[#A-Z])')
+
+commands=$(grep -rhoP '"rlock\.\K[a-z]+' src | sort -u)
+while IFS=: read -r page line name; do
+    grep -qxF "${name,,}" <<<"$commands" || say "$page:$line names RLOCK.$name, which is not there"
+done < <(git ls-files '*.md' | xargs grep -HnoP '\bRLOCK\.\K[A-Z]+')
 
 # Numbers that the manifest has, where a page repeats them.
 manifest() { sed -n "/^\[workspace.package\]/,/^\[/s/^$1 = \"\(.*\)\"/\1/p" Cargo.toml; }

@@ -137,8 +137,10 @@ until_true "Prometheus has nothing from the exporter" query 'redis_up == 1'
 
 # The dashboard has one query on each line that begins so.
 mapfile -t queries < <(sed -n 's/^ *"expr": "\(.*\)",\?$/\1/p' docs/monitoring/grafana-dashboard.json | sed 's/\\"/"/g')
+[ "${#queries[@]}" = "$(grep -c '"expr"' docs/monitoring/grafana-dashboard.json)" ] || fail "a query has no line of its own"
 [ "${#queries[@]}" -gt 20 ] || fail "the dashboard has only ${#queries[@]} queries"
 for expression in "${queries[@]}"; do
+    [[ $expression == *'instance=~"$instance"'* ]] || fail "it is not of the chosen server alone: $expression"
     expression=${expression//\$instance/.+}
     expression=${expression//\$__rate_interval/10s}
     until_true "no data: $expression" query "$expression"

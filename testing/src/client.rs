@@ -128,9 +128,12 @@ impl Client {
         }
     }
 
-    /// Whether the server answers, and has loaded what it had on disk.
+    /// Whether the server answers, and has loaded what it had on disk; or asks for a password.
     pub fn is_served(&mut self) -> bool {
-        self.try_run(&["PING"]).is_ok_and(|reply| reply == text("PONG"))
+        self.try_run(&["PING"]).is_ok_and(|reply| match reply {
+            Reply::Error(line) => line.starts_with("NOAUTH"),
+            reply => reply == text("PONG"),
+        })
     }
 
     /// The server's clock, as its keys' expiries count it.

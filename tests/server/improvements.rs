@@ -1,4 +1,5 @@
-//! Where the commands are deliberately better than Redisson's scripts. Each of these is a line of `docs/redisson.md`.
+//! Where the commands are deliberately better than Redisson's scripts: lines of `docs/redisson.md`. What they publish is in
+//! `publishing.rs`.
 
 use crate::grammar::all_refused;
 use rlock_testing::{LeaseCheck, Reply, Server};
@@ -51,36 +52,6 @@ fn releasing_a_nested_read_does_not_shorten_the_writers_lease() {
     let end = client.expiry("k");
     assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Int(0));
     assert_eq!(client.expiry("k"), end);
-}
-
-/// Redisson leaves the readers who wait for the writer asleep.
-#[test]
-fn a_downgrade_publishes() {
-    let server = Server::start();
-    let (mut client, mut waiter) = (server.client(), server.client());
-    client.say("RLOCK.WACQUIRE k ann 600000");
-    client.say("RLOCK.RACQUIRE k ann 600000");
-    waiter.say("SUBSCRIBE redisson_rwlock:{k}");
-    assert_eq!(client.say("RLOCK.RELEASE k ann WRITE"), Reply::Int(1));
-    assert_eq!(waiter.receive().as_list()[2], Reply::Text("1".into()));
-    assert_eq!(client.say("RLOCK.RACQUIRE k bob 600000"), Reply::Nil);
-}
-
-/// Redisson's retry of a release that found nothing is told that it released.
-#[test]
-fn releasing_a_lock_that_is_gone_is_nil_always_and_publishes_nothing() {
-    let server = Server::start();
-    let (mut client, mut waiter) = (server.client(), server.client());
-    waiter.say("SUBSCRIBE redisson_rwlock:{k} redisson_lock__channel:{k}");
-    waiter.receive();
-    for _ in 0..3 {
-        assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Nil);
-        assert_eq!(client.say("RLOCK.RELEASE k ann READ"), Reply::Nil);
-        assert_eq!(client.say("RLOCK.RELEASE k ann WRITE ALL"), Reply::Nil);
-    }
-    client.say("PUBLISH redisson_rwlock:{k} end");
-    assert_eq!(waiter.receive().as_list()[2], Reply::Text("end".into()), "the first message is the test's own");
-    assert_eq!(client.keys(), [""; 0], "and nothing is left behind that a retry would find");
 }
 
 /// Redisson says that it renewed the hold, and leaves it dead.

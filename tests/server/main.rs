@@ -4,7 +4,6 @@
 
 mod break_lock;
 mod cluster;
-mod deploying;
 mod differential;
 mod followers;
 mod grace;
@@ -14,15 +13,12 @@ mod improvements;
 mod info;
 mod inspect;
 mod layout;
-mod links;
 mod loading;
 mod metadata;
-mod monitoring;
 mod notifications;
-mod operations;
 #[cfg(feature = "panic-probe")]
 mod other_modules;
-mod page;
+mod pages;
 #[cfg(feature = "panic-probe")]
 mod panics;
 mod permits;
@@ -30,11 +26,9 @@ mod plain_locks;
 mod publishing;
 mod queues;
 mod read_write_locks;
-mod readme;
 mod replication;
 mod selected_database;
 mod sessions;
 mod several_locks;
-mod shell;
 mod tokens;
 mod waiting;

@@ -97,17 +97,6 @@ fn what_acquires_documents_the_bound_and_the_session_with_its_two_names() {
     }
 }
 
-#[test]
-fn a_user_is_held_to_commands_and_keys() {
-    let (server, mut admin) = Server::with_client();
-    let mut user = server.user("ann", "~app:* resetchannels +rlock.acquire");
-    assert_eq!(user.say("RLOCK.ACQUIRE app:1 h 600000"), Reply::Nil);
-    assert!(user.say("RLOCK.ACQUIRE other:1 h 600000").as_error().starts_with("NOPERM"));
-    assert!(user.say("RLOCK.RELEASE app:1 h").as_error().starts_with("NOPERM"));
-    admin.say("ACL SETUSER ann +rlock.release");
-    assert_eq!(user.say("RLOCK.RELEASE app:1 h"), Reply::Int(1), "unlocking needs no right to the channel");
-}
-
 /// Before Redis 7.2 modules' commands are in no category, and before 7.4 in none of their own.
 #[test]
 fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
@@ -146,33 +135,6 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
             }
         }
     }
-}
-
-#[test]
-fn what_services_are_given_does_not_break_locks() {
-    let (server, mut admin) = Server::with_client();
-    let version = ServerVersion::under_test();
-    let mut break_as = |rights: &str| {
-        admin.say("RLOCK.ACQUIRE app:1 h 600000");
-        server.user("ann", &format!("~app:* {rights}")).say("RLOCK.BREAK app:1")
-    };
-    let refused = |reply: &Reply| reply.as_error().starts_with("NOPERM");
-    assert_eq!(break_as("+rlock.break"), Reply::Int(1));
-    assert!(refused(&break_as("+rlock.acquire +rlock.release")));
-    for (rights, since) in
-        [("+@write", (7, 2)), ("+@write +@read", (7, 2)), ("+@rlock", (7, 4)), ("+@all -@dangerous", (7, 2))]
-    {
-        if version.has_what_redis_has(since.0, since.1) {
-            assert!(refused(&break_as(rights)), "{rights}");
-        }
-    }
-    for rights in ["+@admin", "+@dangerous"] {
-        if version.has_what_redis_has(7, 2) {
-            assert_eq!(break_as(rights), Reply::Int(1), "{rights}");
-        }
-    }
-    let mut user = server.user("ann", "~app:* +rlock.break");
-    assert!(refused(&user.say("RLOCK.BREAK other")), "nor a key that is not theirs");
 }
 
 #[test]

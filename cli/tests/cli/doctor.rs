@@ -1,25 +1,19 @@
 //! `rlock doctor`: a set-up that is right is called so; each fault is found, and gone when the line that mends
 //! it is sent.
 
+use crate::pages::fence;
 use crate::support::{bare, rlock, run};
 use rlock_testing::{Client, Cluster, Server, Watched, text, wait_until};
 use serde_json::Value;
 use std::process::Command;
 
 /// What each server of a set of docs/deploy.md has, as far as it may be set while it runs.
-fn settings_of_the_page(block: &str) -> impl Iterator<Item = &'static str> {
-    let lines = lines_of_the_page(block);
+fn settings_of_the_page(block: &str) -> Vec<String> {
     let fixed = ["port", "bind", "dir", "requirepass", "masterauth", "loadmodule", "cluster-enabled"];
+    let page = fence("docs/deploy.md", &format!("conf {block}"));
+    let lines = page.lines().filter(|line| line.split(' ').next().is_some_and(|name| !fixed.contains(&name)));
     // Tests count tokens, if nothing else is said.
-    lines
-        .filter(move |line| line.split(' ').next().is_some_and(|name| !fixed.contains(&name)))
-        .chain(["rlock.tokens clock"])
-}
-
-fn lines_of_the_page(block: &str) -> impl Iterator<Item = &'static str> {
-    let page = include_str!("../../../docs/deploy.md");
-    let (_, text) = page.split_once(&format!("```conf {block}\n")).unwrap_or_else(|| panic!("no {block}"));
-    text.lines().take_while(|line| *line != "```")
+    lines.chain(["rlock.tokens clock"]).map(str::to_owned).collect()
 }
 
 fn set(server: &Server, setting: &str) {
@@ -104,11 +98,10 @@ fn each_fault_of_one_server_is_mended_by_its_line() {
 fn watched() -> (Watched, String) {
     let watched = Watched::start(2);
     for server in &watched.servers {
-        settings_of_the_page("redis.conf").for_each(|setting| set(server, setting));
+        settings_of_the_page("redis.conf").iter().for_each(|setting| set(server, setting));
     }
-    let told = lines_of_the_page("sentinel.conf")
-        .find_map(|line| line.strip_prefix("sentinel down-after-milliseconds locks "));
-    assert_eq!(told, Some("6000"));
+    let page = fence("docs/deploy.md", "conf sentinel.conf");
+    assert!(page.contains("\nsentinel down-after-milliseconds locks 6000\n"), "{page}");
     after(&watched, 6_000);
     let hosts: Vec<_> = watched.sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
     let url = format!("redis+sentinel://{}/{}", hosts.join(","), Watched::NAME);
@@ -182,7 +175,7 @@ fn a_cluster() {
     let mut cluster = Cluster::start_with_replicas();
     let url = format!("redis+cluster://127.0.0.1:{}", cluster.masters[0].port());
     for server in cluster.nodes() {
-        settings_of_the_page("cluster.conf").for_each(|setting| set(server, setting));
+        settings_of_the_page("cluster.conf").iter().for_each(|setting| set(server, setting));
     }
     wait_until("the replicas are in touch", || {
         let good = |it: &Server| it.client().info("replication").number("min_slaves_good_slaves");

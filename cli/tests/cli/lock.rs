@@ -139,26 +139,6 @@ fn file_descriptors_do_as_well() {
     assert!(!exists(&mut server.client(), "key") && place.has("token"));
 }
 
-/// The script of the manual, as it is printed.
-#[test]
-fn the_manuals_script_works() {
-    let server = Server::start();
-    let place = Place::new();
-    let (_, section) = include_str!("../../../docs/command-line.md").split_once("\n## lock, unlock, renew\n").unwrap();
-    let (_, script_of_it) = section.split_once("```sh\n").unwrap();
-    let (script_of_it, _) = script_of_it.split_once("```").unwrap();
-    let text = format!("TMPDIR=.; export TMPDIR; build() {{ :; }}; publish() {{ $meanwhile; }}\n{script_of_it}");
-    let with = |meanwhile: &str| {
-        let mut command = script(&server, &place, &text);
-        command.env("meanwhile", meanwhile);
-        run(command)
-    };
-    assert_eq!(with("echo published").succeeded(), "published\n");
-    let lost = with("rlock break --yes deploy");
-    assert_eq!(lost.code(), 76, "{lost:?}");
-    lost.said(&["deploy: the lock was lost before it was unlocked"]);
-}
-
 /// Each adds to a number by reading and writing it, which goes wrong as soon as two do so at once.
 #[test]
 fn scripts_in_competition_take_turns() {

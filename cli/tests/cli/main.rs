@@ -12,7 +12,7 @@ mod many;
 mod misread;
 mod names;
 mod operators;
-mod recipes;
+mod pages;
 mod rights;
 mod run;
 mod run_lost;

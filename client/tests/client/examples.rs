@@ -3,10 +3,8 @@
 //! They are the programs that cargo builds beside the tests: with `cargo test`, or with `cargo build --examples`.
 
 use crate::support::{exists, url};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use rlock_testing::{Client, Server, text, wait_until};
-use std::io::Read;
+use rlock_testing::{Client, Server, Signal, send_signal, text, wait_until};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -78,7 +76,7 @@ fn a_worker_that_is_told_to_end_releases_its_lock() {
     let server = Server::start();
     let mut worker = Example::start("deploy", &[&url(&server), "mails:lock"], &server);
     assert_eq!(worker.line(), "held\n");
-    worker.is_told_to_end();
+    send_signal(worker.process.id(), Signal::SIGTERM).unwrap();
     worker.end().success();
     assert!(!exists(&mut server.client(), "mails:lock"), "it is free when the process has ended");
 }
@@ -122,21 +120,11 @@ impl Example {
         Self { process }
     }
 
-    /// The next one of its output.
+    /// The first line of its output.
     fn line(&mut self) -> String {
-        let output = self.process.stdout.as_mut().unwrap();
-        let mut line = Vec::new();
-        while line.last() != Some(&b'\n') {
-            let mut byte = [0];
-            output.read_exact(&mut byte).unwrap();
-            line.extend(byte);
-        }
-        String::from_utf8(line).unwrap()
-    }
-
-    fn is_told_to_end(&self) {
-        let process = Pid::from_raw(self.process.id().try_into().unwrap());
-        kill(process, Signal::SIGTERM).unwrap();
+        let mut line = String::new();
+        BufReader::new(self.process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
     }
 
     fn end(mut self) -> Ended {
