@@ -78,7 +78,7 @@ fn state(client: &mut Client) -> (String, [i64; 4]) {
     (client.digest(), kept(client))
 }
 
-pub fn all_refused(calls: &[(&[&str], &str, &str)]) {
+fn all_refused(calls: &[(&[&str], &str, &str)]) {
     Refusals::prepare().all(calls);
 }
 
@@ -303,6 +303,20 @@ fn a_release_that_cannot_be_meant_is_refused() {
         (&["RLOCK.RELEASE", "read", "h", "LEASE", "1000"], "ERR", "LEASE"),
         (&["RLOCK.RELEASE", "read", "h", "READ", "LEASE", "1000"], "ERR", "LEASE"),
         (&["RLOCK.RELEASE", "gone", "h", "READ", "LEASE", "1000"], "ERR", "LEASE"),
+    ]);
+}
+
+/// Redisson counts a read hold into a plain lock's hash, and the other way round.
+#[test]
+fn mixing_kinds_on_one_key_is_refused() {
+    all_refused(&[
+        (&["RLOCK.ACQUIRE", "read", "h", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.ACQUIRE", "both", "other", "1000"], "WRONGKIND", "read-write"),
+        (&["RLOCK.RACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RACQUIRE", "plain", "other", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.WACQUIRE", "plain", "h", "1000"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "READ"], "WRONGKIND", "plain"),
+        (&["RLOCK.RELEASE", "plain", "h", "WRITE"], "WRONGKIND", "plain"),
     ]);
 }
 

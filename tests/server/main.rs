@@ -9,7 +9,6 @@ mod followers;
 mod grace;
 mod grammar;
 mod hostile;
-mod improvements;
 mod info;
 mod inspect;
 mod layout;
