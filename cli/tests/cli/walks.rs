@@ -1,7 +1,7 @@
 //! The steps of docs/operations.md that change a running system, followed line by line with locks under way: one that is
 //! held, with two waiters, and one that goes around, so that at any moment something has just been granted.
 //!
-//! By no step a holder loses its lock, or a waiter gets it while another one has it; and each waiter gets it.
+//! No step ends a hold, or grants the lock to a waiter while another client has it; and each waiter gets the lock.
 
 use crate::pages::fence;
 use crate::pages::hosts::{Hosts, PATIENCE_WITH_SERVERS};
@@ -197,7 +197,7 @@ fn a_server_and_its_replica_are_upgraded() {
         walk.follow(name);
     }
     let mut hosts = walk.end(SUCCESSOR, false);
-    // What it was before is forgotten.
+    // It does not come back as the replica that it was.
     hosts.all[1].restart();
     let role = |server: &Server| server.client().info("replication").find("role").unwrap().to_owned();
     assert_eq!(hosts.all.iter().map(|host| role(host.server())).collect::<Vec<_>>(), ["slave", "master"]);

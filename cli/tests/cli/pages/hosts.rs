@@ -128,7 +128,7 @@ impl Hosts {
         ended.unwrap()
     }
 
-    /// Runs a fence. What looks whether all is well is repeated until it is.
+    /// Runs a fence. A line that checks the set is repeated until it succeeds.
     pub fn follow(&self, fence: &str) {
         let mut exports = String::new();
         for (line, _) in steps(fence) {

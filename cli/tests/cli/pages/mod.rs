@@ -112,7 +112,7 @@ fn every_fence_of_every_page_is_run_or_marked() {
 struct Ground {
     server: Server,
     place: Place,
-    /// The waiters, those who listen for releases, and one with a session.
+    /// Two waiters, two clients that listen for releases, and one with a session.
     _clients: Vec<Client>,
     /// Ids that the pages name, and those that there are.
     ids: Vec<(&'static str, i64)>,
@@ -214,7 +214,7 @@ fn a_recipe_for_work_that_is_done_once_does_it_once() {
     }
 }
 
-/// A line but for its numbers, of which only the length counts.
+/// A line with only the length of its numbers.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     for piece in line.split_inclusive(|letter: char| !letter.is_ascii_digit()) {
@@ -226,12 +226,12 @@ fn shape(line: &str) -> String {
     shape
 }
 
-/// What the page has before the gap that is in front of its remarks.
+/// A line without the remark behind a gap.
 fn without_remark(line: &str) -> &str {
     line.trim().split("   ").next().unwrap_or_default().trim_end()
 }
 
-/// Sends the lines after `>`. The other ones are the replies. Who waits is granted a lock that another one had.
+/// Sends the lines after `>`; the other lines are the replies. A waiter is granted a lock that another client had.
 fn converse(text: &str) {
     let server = Server::prepare().default_settings().start();
     let place = Place::new();
