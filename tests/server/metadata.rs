@@ -1,6 +1,5 @@
 //! What the server and its tools are told of the commands: flags, arity, keys, documentation, access rights; and settings.
 
-use crate::inspect::of;
 use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
 /// Each command with its arity, its flags but for the one that all modules' have, and what it does to its key if it has one.
@@ -53,12 +52,14 @@ fn flags_arity_and_keys() {
 fn every_command_documents_itself_and_its_bounds() {
     let (_server, mut client) = Server::with_client();
     let count = "1 to 10000, 100 by default";
+    // A bound on the queue, and the session and ticket as a block: all are optional.
+    let acquires = " WAIT MAX max-waiters integer FENCED SESSION block session ticket optional";
     let documented: [(&str, &str, &[&str]); 13] = [
-        ("rlock.acquire", "key holder WAIT MAX FENCED SESSION", &[]),
-        ("rlock.racquire", "key holder WAIT MAX FENCED SESSION", &[]),
-        ("rlock.wacquire", "key holder WAIT MAX FENCED SESSION", &[]),
-        ("rlock.pacquire", "key holder LIMIT limit WAIT MAX FENCED SESSION", &["at most 1000"]),
-        ("rlock.macquire", "numkeys key multiple holder WAIT MAX FENCED SESSION", &[]),
+        ("rlock.acquire", "key holder", &[]),
+        ("rlock.racquire", "key holder", &[]),
+        ("rlock.wacquire", "key holder", &[]),
+        ("rlock.pacquire", "key holder LIMIT limit", &["at most 1000"]),
+        ("rlock.macquire", "numkeys key multiple holder", &[]),
         ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
         ("rlock.renew", "key holder", &[]),
         ("rlock.inspect", "COUNT", &["at most at 10000", count]),
@@ -71,29 +72,14 @@ fn every_command_documents_itself_and_its_bounds() {
     for (command, arguments, bounds) in documented {
         let docs = client.run(&["COMMAND", "DOCS", command]);
         let words = docs.words();
+        let arguments =
+            if command.ends_with("acquire") { format!("{arguments}{acquires}") } else { arguments.to_owned() };
         for expected in "summary since 0.1.0 complexity arguments".split(' ').chain(arguments.split(' ')) {
             assert!(words.contains(&expected), "{command} lacks {expected}: {words:?}");
         }
         for bound in bounds {
             assert!(words.iter().any(|word| word.contains(bound)), "{command} does not tell {bound}: {words:?}");
         }
-    }
-}
-
-#[test]
-fn what_acquires_documents_the_bound_and_the_session_with_its_two_names() {
-    let (_server, mut client) = Server::with_client();
-    for command in ["rlock.acquire", "rlock.racquire", "rlock.wacquire", "rlock.pacquire", "rlock.macquire"] {
-        let docs = client.run(&["COMMAND", "DOCS", command]);
-        let arguments = of(&docs.as_list()[1], "arguments").as_list();
-        let max = arguments.iter().find(|argument| argument.words().contains(&"MAX")).unwrap();
-        assert_eq!((of(max, "name"), of(max, "type")), (&text("max-waiters"), &text("integer")), "{command}");
-        assert_eq!(of(max, "flags"), &list([text("optional")]), "{command}");
-        let block = arguments.iter().find(|argument| argument.words().contains(&"SESSION")).unwrap();
-        assert_eq!(of(block, "type"), &text("block"), "{command}");
-        assert_eq!(of(block, "flags"), &list([text("optional")]), "{command}");
-        let names: Vec<_> = of(block, "arguments").as_list().iter().map(|name| of(name, "name").as_text()).collect();
-        assert_eq!(names, ["session", "ticket"], "{command}");
     }
 }
 

@@ -121,9 +121,8 @@ impl Walk {
         }
     }
 
-    /// The lock is on this host by now. The holder releases it, and the waiters get it: in the order in which they asked,
-    /// or in any other.
-    fn end(mut self, address: &str, in_order: bool) -> Hosts {
+    /// The lock is on this host by now. The holder releases it, and the waiters get it, in either order.
+    fn end(mut self, address: &str) -> Hosts {
         self.go_on();
         let mut client = self.hosts.host(address).server().client();
         let [held, _] = keys(&mut client);
@@ -139,8 +138,8 @@ impl Walk {
         }
         let turns = |names: [&str; 3]| names.map(|it| format!("{it} in,{it} out")).join(",");
         let held = self.hosts.place.lines("held").join(",");
-        let asked = turns(["holder", "first", "second"]);
-        assert!(held == asked || !in_order && held == turns(["holder", "second", "first"]), "{held}");
+        let orders = [["holder", "first", "second"], ["holder", "second", "first"]].map(turns);
+        assert!(orders.contains(&held), "{held}");
         assert_eq!(self.hosts.place.lines("faults"), [""; 0]);
         self.hosts
     }
@@ -186,7 +185,7 @@ fn a_server_alone_is_upgraded() {
         let mut walk = by_name(0, lines);
         walk.follow("install");
         walk.follow("alone");
-        walk.end(MASTER, false);
+        walk.end(MASTER);
     }
 }
 
@@ -196,7 +195,7 @@ fn a_server_and_its_replica_are_upgraded() {
     for name in ["install", "replica", "failover"] {
         walk.follow(name);
     }
-    let mut hosts = walk.end(SUCCESSOR, false);
+    let mut hosts = walk.end(SUCCESSOR);
     // It does not come back as the replica that it was.
     hosts.all[1].restart();
     let role = |server: &Server| server.client().info("replication").find("role").unwrap().to_owned();
@@ -233,7 +232,7 @@ fn upgrade_what_sentinels_watch(grace: &str) {
     for name in ["install", "replica", "sentinels"] {
         walk.follow(name);
     }
-    walk.end(SUCCESSOR, false);
+    walk.end(SUCCESSOR);
 }
 
 #[test]
@@ -252,19 +251,5 @@ fn a_cluster_is_upgraded() {
     for name in ["install", "replica", "cluster"] {
         walk.follow(name);
     }
-    walk.end(SUCCESSOR, false);
-}
-
-/// What the page shows in other places, which changes a server: none of it loses a lock, or a place in line.
-#[test]
-fn settings_are_changed() {
-    let mut walk = by_name(0, "");
-    let page = std::fs::read_to_string(format!("{}/{PAGE}", crate::pages::ROOT)).unwrap();
-    let lines: Vec<_> = page.lines().filter(|line| line.starts_with("redis-cli CONFIG ")).collect();
-    assert!(lines.len() > 6, "{lines:?}");
-    for (line, _) in lines.iter().flat_map(|line| steps(line)) {
-        walk.step(&line, "", "");
-        walk.go_on();
-    }
-    walk.end(MASTER, true);
+    walk.end(SUCCESSOR);
 }

@@ -20,7 +20,7 @@ use std::fs::{Permissions, read_dir, read_to_string, write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 const FOLDERS: [&str; 7] = ["", "docs", "docs/bench", "docs/proof", "client", "cli", "java"];
 
