@@ -3,11 +3,9 @@
 
 use crate::exit;
 use crate::failure::Failure;
-use crate::flock;
+use crate::other_tools;
 use crate::output;
-use crate::redis_cli;
 use crate::shown;
-use crate::synonyms;
 use crate::values::{count, descriptor, interval, some_time, time};
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -509,9 +507,7 @@ pub fn read() -> Result<Arguments, Failure> {
     let known = Arguments::command();
     let read = Arguments::try_parse_from(typed.clone()).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            if let Some(mistaken) = redis_cli::not_help(&typed, |word| known.find_subcommand(word).is_some()) {
-                return Err(mistaken);
-            }
+            must_only_ask_for_help(&typed, &known)?;
             let text = error.render();
             let text = if output::has_colours() { text.ansi().to_string() } else { text.to_string() };
             output::print(&format!("{}\n", text.trim_end()))?;
@@ -521,8 +517,7 @@ pub fn read() -> Result<Arguments, Failure> {
             let commands: Vec<_> = known.get_subcommands().map(clap::Command::get_name).collect();
             Err(Failure::usage(format!("what to do? One of {}; see rlock --help", commands.join(", "))))
         }
-        ErrorKind::UnknownArgument => Err(unknown(&error, &typed)),
-        ErrorKind::InvalidSubcommand => Err(no_command(&error)),
+        ErrorKind::UnknownArgument => Err(unknown(&error)),
         _ => Err(mistyped(&error.render().to_string())),
     })?;
     must_name_key_before_cmd(&read.command, &typed)?;
@@ -540,27 +535,33 @@ fn must_name_key_before_cmd(command: &Command, typed: &[OsString]) -> Result<(),
     Ok(())
 }
 
-fn no_command(error: &clap::Error) -> Failure {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return mistyped(&error.render().to_string());
-    };
-    match synonyms::advice(word) {
-        Some(ours) => Failure::usage(format!("there is no {word}: use rlock {ours}")),
-        None => mistyped(&error.render().to_string()),
+/// `-h` with a host, as for `redis-cli`, would print the help and look like success; and so would help where a command is to be
+/// run, which cron would take for done.
+fn must_only_ask_for_help(typed: &[OsString], known: &clap::Command) -> Result<(), Failure> {
+    let own: Vec<_> = typed.iter().take_while(|word| *word != "--").collect();
+    let behind = own.iter().position(|word| *word == "-h").and_then(|place| own.get(place + 1));
+    let is_host = |word: &OsString| known.find_subcommand(word).is_none() && !word.as_encoded_bytes().starts_with(b"-");
+    if behind.is_some_and(|word| is_host(word)) {
+        return Err(Failure::usage("-h prints help and takes no host: for a server use -u host:port"));
+    }
+    match own.len() == typed.len() {
+        true => Ok(()),
+        false => {
+            Err(Failure::usage("with -h, --help or -V there is only that printed, and CMD is not run: leave it out"))
+        }
     }
 }
 
 /// What other tools have may be meant.
-fn unknown(error: &clap::Error, typed: &[OsString]) -> Failure {
+fn unknown(error: &clap::Error) -> Failure {
     let option = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) => option.as_str(),
         _ => "",
     };
-    let advice = match option {
-        "-p" => redis_cli::port(typed),
-        _ => flock::advice(option).map(|advice| format!("there is no {option}: {advice}")),
-    };
-    advice.map_or_else(|| mistyped(&error.render().to_string()), Failure::usage)
+    match other_tools::advice(option) {
+        Some(advice) => Failure::usage(format!("there is no {option}: {advice}")),
+        None => mistyped(&error.render().to_string()),
+    }
 }
 
 /// `rlock help run` is `rlock run --help`. Not a command of its own, which would be listed and completed beside the others.

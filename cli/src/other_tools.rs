@@ -1,5 +1,5 @@
-//! Options of `flock`, which hands type that know it. Those that mean the same are aliases; what to type in place of the
-//! others is said here.
+//! Options of `flock` and `redis-cli`, which hands type that know them. Those that mean the same are aliases; what to type in
+//! place of the others is said here.
 
 /// Of an option that is unknown.
 pub fn advice(option: &str) -> Option<&'static str> {
@@ -11,6 +11,7 @@ pub fn advice(option: &str) -> Option<&'static str> {
         "--unlock" => "use rlock unlock, for what rlock lock has taken",
         "-o" | "--close" => "leave it out: CMD inherits nothing that would keep the lock",
         "-F" | "--no-fork" => "leave it out: rlock stays, as the lease has to be renewed while CMD runs",
+        "-p" => "use -u host:port",
         _ => return None,
     })
 }
