@@ -3,15 +3,7 @@
 
 const UUID: usize = 36;
 
-/// `web-3:4711` of `web-3:4711:<uuid>:1`; of other names all.
-pub fn program(holder: &[u8]) -> &[u8] {
-    match parts(holder) {
-        Some((name, _)) if !name.is_empty() => name,
-        _ => holder,
-    }
-}
-
-/// The same, and the uuid of `<uuid>:1`.
+/// `web-3:4711` of `web-3:4711:<uuid>:1`, and the uuid of `<uuid>:1`; of other names all.
 pub fn process(holder: &[u8]) -> &[u8] {
     match parts(holder) {
         Some((b"", uuid)) => uuid,
@@ -48,17 +40,16 @@ mod tests {
     fn what_is_only_for_the_server_is_left_out() {
         let with = |before: &str| format!("{before}{UUID}:17");
         let odd = format!("web-3:{UUID}:x");
-        for (holder, shown, counted) in [
-            (with("web-3:4711:"), "web-3:4711", "web-3:4711"),
-            (with("nightly:"), "nightly", "nightly"),
-            (with(""), with("").as_str(), UUID),
-            (format!("web-3:{UUID}:"), "web-3", "web-3"),
-            (odd.clone(), odd.as_str(), odd.as_str()),
-            ("somebody".to_owned(), "somebody", "somebody"),
-            (":".to_owned(), ":", ":"),
+        for (holder, shown) in [
+            (with("web-3:4711:"), "web-3:4711"),
+            (with("nightly:"), "nightly"),
+            (with(""), UUID),
+            (format!("web-3:{UUID}:"), "web-3"),
+            (odd.clone(), odd.as_str()),
+            ("somebody".to_owned(), "somebody"),
+            (":".to_owned(), ":"),
         ] {
-            assert_eq!(program(holder.as_bytes()), shown.as_bytes(), "{holder}");
-            assert_eq!(process(holder.as_bytes()), counted.as_bytes(), "{holder}");
+            assert_eq!(process(holder.as_bytes()), shown.as_bytes(), "{holder}");
         }
     }
 }

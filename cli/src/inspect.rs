@@ -114,7 +114,7 @@ fn holders(lock: &Inspection, limit: usize) -> Table<4> {
     let mut table = Table::new(["HOLDER", "SIDE", "COUNT", "LEASE LEFT"], &[(0, 12)]);
     for holder in lock.holders.iter().take(limit) {
         let left = shown::time_or(holder.time_left, "-");
-        table.push([shown::name(&holder.holder), json::side(holder.side).to_owned(), holder.count.to_string(), left]);
+        table.push([shown::name(&holder.holder), holder.side.word().to_owned(), holder.count.to_string(), left]);
     }
     table
 }
@@ -135,7 +135,7 @@ fn waiters(lock: &Inspection, limit: usize) -> Table<4> {
 
 /// As what it waits. Each has a limit of its own.
 fn side(waiter: &Waiter) -> String {
-    let side = json::side(waiter.side);
+    let side = waiter.side.word();
     waiter.limit.map_or_else(|| side.to_owned(), |limit| format!("{side} of {limit}"))
 }
 

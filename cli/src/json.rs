@@ -1,7 +1,7 @@
 //! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
 //! in a second field, in hexadecimal.
 
-use crate::operators::{HoldSide, Holder, Inspection, Queue, Session, Waiter};
+use crate::operators::{Holder, Inspection, Queue, Session, Waiter};
 use rlock_client::Kind;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub fn inspection(key: &[u8], lock: &Inspection) -> Map<String, Value> {
 
 fn holder(holder: &Holder) -> Value {
     let mut object = named("holder", &holder.holder);
-    object.insert("side".into(), side(holder.side).into());
+    object.insert("side".into(), holder.side.word().into());
     object.insert("count".into(), holder.count.into());
     object.insert("time_left_ms".into(), optional_ms(holder.time_left));
     object.into()
@@ -39,7 +39,7 @@ fn holder(holder: &Holder) -> Value {
 
 fn waiter(waiter: &Waiter) -> Value {
     let mut object = named("holder", &waiter.holder);
-    object.insert("side".into(), side(waiter.side).into());
+    object.insert("side".into(), waiter.side.word().into());
     object.insert("limit".into(), json!(waiter.limit));
     object.insert("keys".into(), json!(waiter.keys));
     object.insert("client_id".into(), json!(waiter.client_id));
@@ -87,15 +87,6 @@ pub fn kind(kind: Kind) -> &'static str {
         Kind::ReadWrite => "read-write",
         Kind::Permits => "permits",
         _ => "unknown",
-    }
-}
-
-pub fn side(side: HoldSide) -> &'static str {
-    match side {
-        HoldSide::Exclusive => "exclusive",
-        HoldSide::Read => "read",
-        HoldSide::Write => "write",
-        HoldSide::Permit => "permit",
     }
 }
 

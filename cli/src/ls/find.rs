@@ -29,16 +29,30 @@ pub struct Found {
     pub hidden: usize,
 }
 
-/// Those of all servers at once; if that fails in a cluster, those of each master that answers.
+/// Those of each master that answers. Of a server that is no part of a cluster the error is all that there is to say.
 pub async fn find(args: &Ls, locks: &Locks, in_cluster: bool) -> Result<Found, Unanswered> {
-    match find_on_all(args, locks).await {
-        Err(error) if in_cluster && error.is_unavailable() => find_on_each(args, locks).await.ok_or(error),
-        found => found,
+    let mut looks = JoinSet::new();
+    for master in locks.masters().await? {
+        let (args, locks) = (args.clone(), locks.clone());
+        looks.spawn(async move { (find_on(std::slice::from_ref(&master), &args, &locks).await, master) });
     }
-}
-
-async fn find_on_all(args: &Ls, locks: &Locks) -> Result<Found, Unanswered> {
-    find_on(&locks.masters().await?, args, locks).await
+    let (mut all, masters) = (Found::default(), looks.len());
+    for (look, master) in looks.join_all().await {
+        match look {
+            Ok(found) => {
+                all.rows.extend(found.rows);
+                all.limited |= found.limited;
+                all.hidden += found.hidden;
+            }
+            Err(error) if in_cluster && error.is_unavailable() && all.missing.len() + 1 < masters => {
+                let (address, why) = (master.address(), error.reason());
+                all.missing.push(format!("the node {address} does not answer ({why}): its locks are not shown"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    all.missing.sort();
+    Ok(all.in_order(limit(args)))
 }
 
 async fn find_on(masters: &[Master], args: &Ls, locks: &Locks) -> Result<Found, Unanswered> {
@@ -56,34 +70,6 @@ async fn find_on(masters: &[Master], args: &Ls, locks: &Locks) -> Result<Found, 
         look_at_the_others(locks, &mut found.rows).await?;
     }
     Ok(found)
-}
-
-/// What those masters of a cluster have that answer; nothing if none does.
-async fn find_on_each(args: &Ls, cluster: &Locks) -> Option<Found> {
-    let mut looks = JoinSet::new();
-    for master in cluster.masters().await.ok()? {
-        let (args, cluster) = (args.clone(), cluster.clone());
-        looks.spawn(async move {
-            let found = find_on(std::slice::from_ref(&master), &args, &cluster).await;
-            (master, found)
-        });
-    }
-    let (mut all, masters) = (Found::default(), looks.len());
-    for (master, look) in looks.join_all().await {
-        match look {
-            Ok(found) => {
-                all.rows.extend(found.rows);
-                all.limited |= found.limited;
-                all.hidden += found.hidden;
-            }
-            Err(error) => {
-                let (address, why) = (master.address(), error.reason());
-                all.missing.push(format!("the node {address} does not answer ({why}): its locks are not shown"));
-            }
-        }
-    }
-    all.missing.sort();
-    (all.missing.len() < masters).then(|| all.in_order(limit(args)))
 }
 
 fn limit(args: &Ls) -> usize {
@@ -116,18 +102,10 @@ fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> 
 
 /// Those that the look through the keys did not come to, or was not begun for.
 async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Unanswered> {
-    let mut looks = JoinSet::new();
-    for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.lock.is_none()) {
-        let (locks, key) = (locks.clone(), row.key.clone());
-        looks.spawn(async move { (place, operators::inspect(&locks, &key, 1).await) });
-    }
-    for (place, look) in looks.join_all().await {
-        match look {
-            Ok(lock) => rows[place].lock = Some(lock),
-            Err(error) if error.is_unavailable() => return Err(error),
-            // By now it is no lock, or this user may not look at it any more.
-            Err(_) => {}
-        }
+    let others: Vec<_> = rows.iter().filter(|row| row.lock.is_none()).map(|row| row.key.clone()).collect();
+    let mut known = operators::known(locks, others).await?;
+    for row in rows.iter_mut().filter(|row| row.lock.is_none()) {
+        row.lock = known.remove(&row.key);
     }
     Ok(())
 }

@@ -64,17 +64,3 @@ pub fn words(seen: &Glance) -> String {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_not_seen_is_not_claimed() {
-        let words = |held, complete| words(&Glance { held, complete });
-        assert_eq!(words(0, true), ", and none is held");
-        assert!(!words(0, false).contains("none"));
-        assert!(words(1, true).starts_with("; 1 is held: "));
-        assert!(words(7, false).starts_with("; at least 7 are held: "));
-    }
-}

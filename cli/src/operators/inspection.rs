@@ -4,7 +4,9 @@ use super::ask;
 use super::fields::Fields;
 use super::unanswered::Unanswered;
 use rlock_client::{Kind, Locks, Reply};
+use std::collections::HashMap;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
@@ -89,6 +91,39 @@ pub async fn inspect(locks: &Locks, key: &[u8], count: usize) -> Result<Inspecti
     Inspection::read(answer).ok_or(Unanswered::Nonsense)
 }
 
+/// All at once, in no order.
+pub async fn inspect_each(
+    locks: &Locks,
+    keys: impl IntoIterator<Item = Vec<u8>>,
+    count: usize,
+) -> Vec<(Vec<u8>, Result<Inspection, Unanswered>)> {
+    let mut looks = JoinSet::new();
+    for key in keys {
+        let locks = locks.clone();
+        looks.spawn(async move {
+            let look = inspect(&locks, &key, count).await;
+            (key, look)
+        });
+    }
+    looks.join_all().await
+}
+
+/// Each with its first holder and its first waiter. One that this user may not look at, or that is no lock by now, is left out.
+pub async fn known(
+    locks: &Locks,
+    keys: impl IntoIterator<Item = Vec<u8>>,
+) -> Result<HashMap<Vec<u8>, Inspection>, Unanswered> {
+    let mut known = HashMap::new();
+    for (key, look) in inspect_each(locks, keys, 1).await {
+        match look {
+            Ok(lock) => _ = known.insert(key, lock),
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(known)
+}
+
 impl Inspection {
     fn read(reply: Reply) -> Option<Self> {
         let mut fields = Fields::of(reply)?;
@@ -110,7 +145,7 @@ impl Holder {
     fn read(mut fields: Fields) -> Option<Self> {
         Some(Self {
             holder: fields.bytes("holder")?,
-            side: side(&fields.text("side")?)?,
+            side: HoldSide::of(&fields.text("side")?)?,
             count: fields.number("count")?,
             time_left: fields.time("ttl-ms"),
         })
@@ -121,15 +156,14 @@ impl Waiter {
     fn read(mut fields: Fields) -> Option<Self> {
         Some(Self {
             holder: fields.bytes("holder")?,
-            side: side(&fields.text("side")?)?,
+            side: HoldSide::of(&fields.text("side")?)?,
             limit: fields.number("limit"),
             keys: fields.number("keys").filter(|keys| *keys > 1),
             client_id: fields.number("client-id"),
             address: fields.text("address"),
             session: fields.bytes("session"),
             ticket: fields.bytes("ticket"),
-            // An older module knows none but clients that it has blocked.
-            attended: fields.number("attended") != Some(0),
+            attended: fields.number("attended")? != 0,
             waited: fields.time("waited-ms").unwrap_or_default(),
             gives_up_in: fields.time("deadline-in-ms"),
         })
@@ -146,13 +180,21 @@ fn kind(word: &str) -> Option<Option<Kind>> {
     }
 }
 
-fn side(word: &str) -> Option<HoldSide> {
-    match word {
-        "exclusive" => Some(HoldSide::Exclusive),
-        "read" => Some(HoldSide::Read),
-        "write" => Some(HoldSide::Write),
-        "permit" => Some(HoldSide::Permit),
-        _ => None,
+impl HoldSide {
+    const ALL: [Self; 4] = [Self::Exclusive, Self::Read, Self::Write, Self::Permit];
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|side| side.word() == word)
+    }
+
+    /// As the server calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Permit => "permit",
+        }
     }
 }
 
@@ -177,13 +219,6 @@ mod tests {
         let seen = waiter(&[&gone[..], &named[..]].concat());
         assert_eq!((seen.client_id, seen.address, seen.attended), (None, None, false));
         assert_eq!((seen.session, seen.ticket), (Some(b"5d0f3f0e".to_vec()), Some(b"\xff7".to_vec())));
-    }
-
-    #[test]
-    fn a_module_that_knows_no_sessions_is_understood() {
-        let seen = waiter(&[("client-id", Reply::Int(7)), ("address", text("10.0.0.7:50112"))]);
-        assert_eq!((seen.client_id, seen.address.as_deref()), (Some(7), Some("10.0.0.7:50112")));
-        assert_eq!((seen.session, seen.ticket, seen.attended), (None, None, true));
     }
 
     #[test]

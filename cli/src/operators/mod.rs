@@ -10,12 +10,10 @@ mod queue;
 mod scan;
 mod sessions;
 mod statistics;
-#[cfg(test)]
-mod tests;
 mod unanswered;
 
 pub use change::{break_lock, release_of, renew_of};
-pub use inspection::{HoldSide, Holder, Inspection, Waiter, inspect};
+pub use inspection::{HoldSide, Holder, Inspection, Waiter, inspect, known};
 pub use queue::{Queue, queues};
 pub use scan::{Search, held};
 pub use sessions::{Session, end_session, sessions};

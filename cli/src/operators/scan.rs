@@ -3,11 +3,10 @@
 
 use super::ask;
 use super::fields::bytes;
-use super::inspection::{Inspection, inspect};
+use super::inspection::{Inspection, inspect_each};
 use super::unanswered::Unanswered;
 use rlock_client::{Locks, Master, Reply};
 use std::collections::{HashMap, VecDeque};
-use tokio::task::JoinSet;
 
 /// How many keys the server looks at in one step.
 const STEP: &[u8] = b"1000";
@@ -106,12 +105,8 @@ fn next_and_keys(answer: Reply) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
 }
 
 async fn look_at(locks: &Locks, keys: Vec<Vec<u8>>) -> Result<Step, Unanswered> {
-    let (mut step, mut looks) = (Step { looked_at: keys.len(), ..Step::default() }, JoinSet::new());
-    for key in keys {
-        let locks = locks.clone();
-        looks.spawn(async move { (inspect(&locks, &key, SHOWN).await, key) });
-    }
-    for (look, key) in looks.join_all().await {
+    let mut step = Step { looked_at: keys.len(), ..Step::default() };
+    for (key, look) in inspect_each(locks, keys, SHOWN).await {
         match look {
             Ok(lock) if lock.kind.is_some() => step.locks.push((key, lock)),
             // Free again by now.

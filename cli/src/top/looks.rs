@@ -10,7 +10,6 @@ use rlock_client::{Locks, Master};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const QUEUES_MAX: usize = 1_000;
@@ -122,26 +121,16 @@ impl Looker {
         let masters = self.locks.masters().await?;
         let both = tokio::try_join!(operators::queues(&masters, QUEUES_MAX), operators::statistics(&masters));
         let (queues, statistics) = both?;
-        let seen = self.look_at(wanted(aim, &queues)).await?;
+        let seen = operators::known(&self.locks, wanted(aim, &queues)).await?;
         let held = self.held(aim, &masters, &seen).await?;
         let mut detail = None;
         if let Some(key) = &aim.detail {
-            detail = told(operators::inspect(&self.locks, key, DETAIL_MAX).await)?.map(|lock| (key.clone(), lock));
+            detail = match operators::inspect(&self.locks, key, DETAIL_MAX).await {
+                Err(error) if error.is_unavailable() => return Err(error),
+                look => look.ok().map(|lock| (key.clone(), lock)),
+            };
         }
         Ok(Look { at, queues, statistics, locks: seen, detail, held })
-    }
-
-    async fn look_at(&self, keys: Vec<Vec<u8>>) -> Result<HashMap<Vec<u8>, Inspection>, Unanswered> {
-        let mut asked = JoinSet::new();
-        for key in keys {
-            let locks = self.locks.clone();
-            asked.spawn(async move { (operators::inspect(&locks, &key, 1).await, key) });
-        }
-        let mut seen = HashMap::new();
-        for (lock, key) in asked.join_all().await {
-            seen.extend(told(lock)?.map(|lock| (key, lock)));
-        }
-        Ok(seen)
     }
 
     async fn held(
@@ -165,13 +154,4 @@ fn wanted(aim: &Aim, queues: &[Queue]) -> Vec<Vec<u8>> {
     let others = queues.iter().map(|queue| &queue.key).filter(|key| !aim.visible.contains(key));
     wanted.extend(others.take(LOOKED_AT.saturating_sub(aim.visible.len())).cloned());
     wanted
-}
-
-/// One that this user may not look at, or that is no lock by now, spoils nothing.
-fn told(lock: Result<Inspection, Unanswered>) -> Result<Option<Inspection>, Unanswered> {
-    match lock {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) if error.is_unavailable() => Err(error),
-        Err(_) => Ok(None),
-    }
 }

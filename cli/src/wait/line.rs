@@ -109,7 +109,7 @@ fn in_words(seen: &Inspection, our: &[u8]) -> Option<Vec<String>> {
 }
 
 fn holders(holders: &[Holder], count: usize) -> String {
-    let first = holders.first().map_or_else(String::new, |first| shown::name(holder::program(&first.holder)));
+    let first = holders.first().map_or_else(String::new, |first| shown::name(holder::process(&first.holder)));
     match count.saturating_sub(1) {
         0 => first,
         1 => format!("{first} and one more"),
