@@ -36,32 +36,3 @@ pub fn read(reply: Reply) -> Option<Greeting> {
 pub fn version(number: u64) -> String {
     format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn word(word: &str) -> Reply {
-        Reply::Text(word.into())
-    }
-
-    #[test]
-    fn a_greeting_names_the_module_among_others() {
-        let module = |name, version| Reply::List(vec![word("name"), word(name), word("ver"), Reply::Int(version)]);
-        let told = |modules| {
-            let head =
-                ["server", "redis", "version", "7.0.15", "mode", "cluster", "role", "replica", "modules"].map(word);
-            read(Reply::List([&head[..], &[Reply::List(modules)]].concat())).unwrap()
-        };
-        let with = told(vec![module("bf", 7), module("rlock", 100)]);
-        assert_eq!((with.server.as_str(), with.module), ("redis 7.0.15", Some(100)));
-        assert!(with.is_of_a_cluster && with.is_replica);
-        assert_eq!(told(vec![]).module, None);
-        assert!(read(word("OK")).is_none());
-    }
-
-    #[test]
-    fn versions() {
-        assert_eq!([100, 10_203].map(version), ["0.1.0", "1.2.3"]);
-    }
-}

@@ -1,12 +1,8 @@
 //! What a server says that cannot do it: the line must not say that nobody answers, and must say what to do.
 
-use crate::support::{Place, bare, rlock, run, start, url, within_patience};
-use rlock_testing::{Cluster, Reply, Server, Watched, text, wait_until};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use crate::support::{bare, rlock, run, start, url};
+use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 fn tcp(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
@@ -31,17 +27,12 @@ fn a_replica() {
 }
 
 #[test]
-fn too_few_replicas_to_write() {
-    let server = Server::start();
-    crate::support::taken(&mut server.client(), "key");
-    server.client().say("CONFIG SET min-replicas-to-write 1");
-    answered(rlock(&server, &["break", "--yes", "key"]), 69, &["NOREPLICAS", "min-replicas-to-write", "try later"]);
-}
-
-#[test]
-fn a_server_that_is_busy_with_a_script() {
+fn a_server_that_cannot_do_it_now() {
     let server = Server::start();
     let (mut client, mut endless) = (server.client(), server.client());
+    crate::support::taken(&mut client, "key");
+    client.say("CONFIG SET min-replicas-to-write 1");
+    answered(rlock(&server, &["break", "--yes", "key"]), 69, &["NOREPLICAS", "min-replicas-to-write", "try later"]);
     client.say("CONFIG SET busy-reply-threshold 1");
     endless.send(&["EVAL", "while true do end", "0"]);
     let is_busy = |reply: Reply| matches!(reply, Reply::Error(line) if line.starts_with("BUSY"));
@@ -74,35 +65,22 @@ fn a_server_that_is_taken_for_a_cluster_or_a_sentinel() {
     answered(by("redis+cluster", ""), 78, &["in no cluster", "its own address"]);
     answered(by("redis+sentinel", "/locks"), 78, &["no sentinel", "its own address"]);
     answered(by("redis", "/99"), 78, &["no database of this number"]);
-    let watched = Watched::start(0);
-    let address = format!("redis+sentinel://127.0.0.1:{}/other", watched.sentinels[0].port());
-    answered(bare(&["-u", &address, "ls"]), 78, &["knows no master", "other"]);
 }
 
 const FULL: &[&str] = &["max number of clients", "maxclients are taken", "try later"];
 
+/// The first connection is for requests. A wait needs a second one, and asks for it for as long as it has time.
 #[test]
 fn a_server_without_a_connection_to_spare() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.say("CONFIG SET maxclients 1");
-    for address in [tcp(&server), url(&server)] {
-        for command in [&["inspect", "key"][..], &["run", "key", "true"], &["run", "-n", "key", "true"]] {
-            answered(bare(&[&["-u", &address], command].concat()), 69, FULL);
-        }
-    }
-}
-
-/// The first connection is for requests. A wait needs a second one, and asks for it for as long as a failover may take,
-/// or as it has time.
-#[test]
-fn a_server_without_a_connection_to_wait_on() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     crate::support::taken(&mut client, "key");
+    client.say("CONFIG SET maxclients 1");
+    for command in [&["inspect", "key"][..], &["run", "--wait", "300ms", "key", "true"], &["run", "-n", "key", "true"]]
+    {
+        answered(rlock(&server, command), 69, FULL);
+    }
     client.say("CONFIG SET maxclients 2");
     answered(rlock(&server, &["run", "--wait", "300ms", "key", "true"]), 69, FULL);
-    answered(rlock(&server, &["run", "key", "true"]), 69, FULL);
     // What needs no wait needs no second connection.
     answered(rlock(&server, &["run", "-n", "key", "true"]), 75, &["not free"]);
     run(rlock(&server, &["run", "other", "true"])).succeeded();
@@ -116,55 +94,9 @@ fn a_server_without_a_connection_to_wait_on() {
     waits.end().succeeded();
 }
 
-/// Stands between the command line and a server, whose module does not know sessions then. Returns its address.
-fn with_an_older_module(server: &Server) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, server) = (tcp_at(&listener), format!("127.0.0.1:{}", server.port()));
-    thread::spawn(move || {
-        for requests in listener.incoming().map_while(Result::ok) {
-            let Ok(answers) = TcpStream::connect(&server) else { return };
-            let (mut from_server, mut to_client) = (answers.try_clone().unwrap(), requests.try_clone().unwrap());
-            thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
-            thread::spawn(move || pass_on_as_to_an_older_one(requests, answers));
-        }
-    });
-    address
-}
-
-fn tcp_at(listener: &TcpListener) -> String {
-    format!("redis://{}", listener.local_addr().unwrap())
-}
-
-fn pass_on_as_to_an_older_one(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = [0; 65_536];
-    while let Ok(length @ 1..) = from.read(&mut bytes) {
-        let requests = &mut bytes[..length];
-        for known in [b"RLOCK.EVENTS", b"RLOCK.CANCEL"] {
-            while let Some(at) = requests.windows(known.len()).position(|it| it == known) {
-                requests[at + 6..at + known.len()].fill(b'X');
-            }
-        }
-        if to.write_all(requests).is_err() {
-            return;
-        }
-    }
-}
-
-#[test]
-fn a_module_that_is_too_old_to_wait() {
-    let server = Server::start();
-    crate::support::taken(&mut server.client(), "key");
-    let address = with_an_older_module(&server);
-    let advice = ["key: the rlock module of the server at ", "is too old to wait", "or newer", "--no-wait"];
-    answered(bare(&["-u", &address, "run", "key", "true"]), 78, &advice);
-    answered(bare(&["-u", &address, "run", "-n", "key", "true"]), 75, &["not free"]);
-    run(bare(&["-u", &address, "run", "other", "true"])).succeeded();
-}
-
 #[test]
 fn keys_that_are_no_locks() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("SET data 1");
     client.say("SET redisson_lock_token:{key} many");
     answered(rlock(&server, &["run", "data", "true"]), 78, &["data: refused: WRONGTYPE", "a name of its own"]);
@@ -175,8 +107,7 @@ fn keys_that_are_no_locks() {
 /// Who types `rlock run` knows of no RLOCK command.
 #[test]
 fn a_lock_of_the_other_kind() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     crate::support::taken(&mut client, "plain");
     client.say("RLOCK.RACQUIRE both somebody 600000");
     for side in ["--read", "--write"] {
@@ -188,73 +119,4 @@ fn a_lock_of_the_other_kind() {
     client.say("RLOCK.PACQUIRE slots somebody 600000 LIMIT 2");
     let ended = run(rlock(&server, &["run", "slots", "true"]));
     ended.failed(78, &["rlock: slots: it is held as slots: use --slots"]);
-}
-
-#[test]
-fn a_password_that_was_not_given_is_not_refused() {
-    let (open, closed) = (Server::start(), Server::start());
-    closed.client().say("CONFIG SET requirepass secret");
-    let with = |server: &Server, password: &str| {
-        let mut command = bare(&["-u", &tcp(server), "ls"]);
-        command.env("RLOCK_PASSWORD", password);
-        run(command)
-    };
-    let none = with(&closed, "");
-    none.failed(77, &["wants a password", "RLOCK_PASSWORD", "--password-file"]);
-    assert!(!none.errors.contains("refuses"), "{none:?}");
-    with(&closed, "wrong").failed(77, &["refuses the password", "RLOCK_PASSWORD", "--password-file"]);
-    with(&open, "secret").failed(77, &["or has none", "RLOCK_PASSWORD"]);
-}
-
-/// A server that also speaks TLS, with a certificate for `localhost` that nobody vouches for; the port, and where that
-/// is.
-fn with_tls() -> (Server, u16, Place) {
-    let (place, port) = (Place::new(), rlock_testing::free_port());
-    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    std::fs::write(place.file("cert.pem"), issued.cert.pem()).unwrap();
-    std::fs::write(place.file("key.pem"), issued.key_pair.serialize_pem()).unwrap();
-    let [cert, key] = ["cert.pem", "key.pem"].map(|name| place.file(name).display().to_string());
-    let server = Server::prepare()
-        .options(&["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key])
-        .options(&["--tls-auth-clients", "no"])
-        .start();
-    (server, port, place)
-}
-
-#[test]
-fn tls_and_who_is_trusted() {
-    let (_server, port, place) = with_tls();
-    let ls = |host: &str, authority: Option<&str>| {
-        let mut command = bare(&["-u", &format!("rediss://{host}:{port}"), "ls"]);
-        command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR");
-        command.envs(authority.map(|file| ("SSL_CERT_FILE", place.file(file))));
-        run(command)
-    };
-    let unknown = ls("localhost", None);
-    unknown.failed(78, &["certificate", "UnknownIssuer", "SSL_CERT_FILE"]);
-    assert!(!unknown.errors.contains("no server answers"), "{unknown:?}");
-    ls("localhost", Some("cert.pem")).succeeded();
-    ls("127.0.0.1", Some("cert.pem")).failed(78, &["certificate", "the name that the certificate is for"]);
-    ls("localhost", Some("nowhere.pem")).failed(78, &["SSL_CERT_FILE"]);
-    run(bare(&["-u", &format!("redis://127.0.0.1:{port}"), "ls"])).failed(78, &["speaks TLS", "rediss://"]);
-}
-
-/// A plain server waits for the rest of what it takes for a line. So it is asked whether it is one.
-#[test]
-fn tls_to_a_port_that_speaks_none() {
-    let server = Server::start();
-    for arguments in [&["ls"][..], &["run", "--wait", "10m", "key", "true"]] {
-        let address = format!("rediss://127.0.0.1:{}", server.port());
-        run(bare(&[&["-u", &address], arguments].concat())).failed(78, &["speaks no TLS", "redis://"]);
-    }
-}
-
-/// It may be one that is busy.
-#[test]
-fn tls_to_a_port_that_says_nothing() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("rediss://{}", silent.local_addr().unwrap());
-    let (ended, took) = within_patience(|| run(bare(&["-u", &address, "--connect-timeout", "100ms", "ls"])));
-    ended.failed(69, &["timed out", "is it up"]);
-    assert!(took < Duration::from_secs(5), "{took:?}");
 }

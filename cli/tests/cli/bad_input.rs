@@ -11,63 +11,41 @@ const COMMANDS: [&[&str]; 5] =
     [&["run", "-n", "key", "true"], &["ls"], &["ls", "--held"], &["inspect", "key"], &["break", "--yes", "key"]];
 
 #[test]
-fn no_server() {
+fn what_no_command_can_be_done_with() {
     let nobody = format!("redis://127.0.0.1:{}", free_port());
-    for command in COMMANDS {
-        let mut command = bare(command);
-        command.env("RLOCK_URL", &nobody);
-        run(command).failed(69, &["no server answers at 127.0.0.1:", "refused", "RLOCK_URL"]);
-    }
-    run(bare(&["-u", "unix:///no/such/socket", "ls"])).failed(69, &["no server answers at /no/such/socket"]);
-}
-
-/// Somebody accepts connections and says nothing.
-#[test]
-fn a_server_that_does_not_answer_holds_nobody_up() {
+    // It accepts connections and says nothing.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("redis://{}", listener.local_addr().unwrap());
-    for command in COMMANDS {
-        let mut command = bare(&[command, &["--connect-timeout", "50ms"]].concat());
-        if command.get_args().any(|argument| argument == "true") {
-            command = bare(&["--connect-timeout", "50ms", "run", "-n", "key", "true"]);
-        }
-        command.env("RLOCK_URL", &silent);
-        let (ended, took) = within_patience(|| run(command));
-        ended.failed(69, &["no server answers"]);
-        assert!(took < Duration::from_secs(5), "{took:?}");
-    }
-}
-
-#[test]
-fn no_module() {
-    let server = Server::prepare().without_module().start();
-    for command in COMMANDS {
-        run(rlock(&server, command)).failed(78, &["no rlock module", "loadmodule"]);
-    }
-}
-
-fn with_password(server: &Server) -> String {
-    server.client().say("CONFIG SET requirepass secret");
-    format!("redis://127.0.0.1:{}", server.port())
-}
-
-#[test]
-fn a_wrong_password_or_none() {
-    let server = Server::start();
-    let address = with_password(&server);
-    for command in COMMANDS {
-        for (password, words) in [("", "wants a password"), ("wrong", "refuses the password")] {
-            let mut command = bare(command);
-            command.env("RLOCK_URL", &address).env("RLOCK_PASSWORD", password);
-            run(command).failed(77, &[words, "RLOCK_PASSWORD", "--password-file"]);
+    let (without, closed) = (Server::prepare().without_module().start(), Server::start());
+    closed.client().say("CONFIG SET requirepass secret");
+    let closed = format!("redis://127.0.0.1:{}", closed.port());
+    for (address, password, code, words) in [
+        (&nobody, "", 69, &["no server answers at 127.0.0.1:", "refused", "RLOCK_URL"][..]),
+        (&"unix:///no/such/socket".to_owned(), "", 69, &["no server answers at /no/such/socket"]),
+        (&silent, "", 69, &["no server answers"]),
+        (&url(&without), "", 78, &["no rlock module", "loadmodule"]),
+        (&closed, "", 77, &["wants a password", "RLOCK_PASSWORD", "--password-file"]),
+        (&closed, "wrong", 77, &["refuses the password", "RLOCK_PASSWORD", "--password-file"]),
+    ] {
+        for command in COMMANDS {
+            let mut command = bare(&[&["-u", address, "--connect-timeout", "500ms"], command].concat());
+            command.env("RLOCK_PASSWORD", password);
+            let (ended, took) = within_patience(|| run(command));
+            ended.failed(code, words);
+            assert!(took < Duration::from_secs(5), "{took:?}");
         }
     }
+    let open = Server::start();
+    let mut command = bare(&["-u", &format!("redis://127.0.0.1:{}", open.port()), "ls"]);
+    command.env("RLOCK_PASSWORD", "secret");
+    run(command).failed(77, &["or has none", "RLOCK_PASSWORD"]);
 }
 
 #[test]
 fn the_ways_to_give_a_password() {
     let server = Server::start();
-    let address = with_password(&server);
+    server.client().say("CONFIG SET requirepass secret");
+    let address = format!("redis://127.0.0.1:{}", server.port());
     let place = Place::new();
     std::fs::write(place.file("password"), "secret\nand more\n").unwrap();
     std::fs::write(place.file("wrong"), "wrong\n").unwrap();
@@ -116,34 +94,23 @@ fn a_user_without_a_password_is_nobody_else() {
     assert_eq!(connections(), before + 1, "nothing is asked of the server but by this test");
 }
 
+/// From elsewhere; or an empty one, which says that it needs none, and is no secret.
 #[test]
-fn a_user_with_a_password_from_elsewhere_is_that_user() {
-    let server = with_a_user_of_few_rights(">secret");
-    for address in [
-        format!("redis://svc@127.0.0.1:{}", server.port()),
-        format!("redis+unix://{}?user=svc", server.socket().display()),
-    ] {
-        let inspect = |key: &str| {
-            let mut command = bare(&["-u", &address, "inspect", key]);
-            command.env("RLOCK_PASSWORD", "secret");
-            run(command)
-        };
-        inspect("app:1").failed(1, &["nobody holds it"]);
-        inspect("other").failed(77, &["NOPERM"]);
-    }
-}
-
-/// A user who needs none: an empty one says so, and is no secret.
-#[test]
-fn a_user_with_an_empty_password_is_that_user() {
-    let server = with_a_user_of_few_rights("nopass");
-    for address in [
-        format!("redis://svc:@127.0.0.1:{}", server.port()),
-        format!("redis+unix://{}?user=svc&pass=", server.socket().display()),
-    ] {
-        let inspect = |key| run(bare(&["-u", &address, "inspect", key]));
-        inspect("app:1").failed(1, &["nobody holds it"]);
-        inspect("other").failed(77, &["NOPERM"]);
+fn a_user_with_a_password_is_that_user() {
+    for (rule, after_user, option, password) in [(">secret", "", "", Some("secret")), ("nopass", ":", "&pass=", None)] {
+        let server = with_a_user_of_few_rights(rule);
+        for address in [
+            format!("redis://svc{after_user}@127.0.0.1:{}", server.port()),
+            format!("redis+unix://{}?user=svc{option}", server.socket().display()),
+        ] {
+            let inspect = |key: &str| {
+                let mut command = bare(&["-u", &address, "inspect", key]);
+                command.envs(password.map(|password| ("RLOCK_PASSWORD", password)));
+                run(command)
+            };
+            inspect("app:1").failed(1, &["nobody holds it"]);
+            inspect("other").failed(77, &["NOPERM"]);
+        }
     }
 }
 
@@ -169,7 +136,7 @@ fn what_a_user_may_not_do() {
 #[test]
 fn arguments_that_make_no_sense() {
     let server = Server::start();
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 27] = [
         (&[], "run, lock, unlock, renew, hold, ls, inspect, break, sessions, top, doctor, status, completions"),
         (&["keep"], "unrecognized subcommand"),
         (&["run"], "KEY"),
@@ -179,6 +146,14 @@ fn arguments_that_make_no_sense() {
         (&["run", "--wait", "-1s", "key", "true"], "-1"),
         (&["run", "--wait", "1s", "-n", "key", "true"], "cannot be used with"),
         (&["run", "--read", "--write", "key", "true"], "cannot be used with"),
+        (&["run", "--slots", "2", "--read", "key", "true"], "cannot be used with"),
+        (&["run", "--slots", "2", "--write", "key", "true"], "cannot be used with"),
+        (&["run", "--slots", "2", "--all", "key", "true"], "cannot be used with"),
+        (&["run", "--all", "--read", "key", "true"], "cannot be used with"),
+        (&["run", "--all", "--write", "key", "true"], "cannot be used with"),
+        (&["run", "--max-waiters", "2", "--no-wait", "key", "true"], "cannot be used with"),
+        (&["run", "--slots", "0", "key", "true"], "1..=100000"),
+        (&["run", "--max-waiters", "0", "key", "true"], "1.."),
         (&["run", "--lease", "0", "key", "true"], "longer than 0"),
         (&["run", "-E", "256", "key", "true"], "256"),
         (&["run", "--replicas", "0", "key", "true"], "0"),

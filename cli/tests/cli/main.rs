@@ -20,7 +20,6 @@ mod run_signals;
 mod sessions;
 mod several;
 mod slots;
-mod status;
 mod support;
 mod terminal;
 mod terminal_settings;

@@ -24,22 +24,8 @@ fn alone(place: &Place) -> Vec<usize> {
 }
 
 #[test]
-fn ten_at_once_never_overlap() {
-    let server = Server::start();
-    let place = Place::new();
-    let hosts: Vec<_> = (0..HOSTS).map(|number| host(&server, &place, number)).collect();
-    for host in hosts {
-        host.end().succeeded();
-    }
-    let mut worked = alone(&place);
-    worked.sort_unstable();
-    assert_eq!(worked, (0..HOSTS).collect::<Vec<_>>());
-}
-
-#[test]
 fn ten_one_after_the_other_are_served_in_order() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     taken(&mut client, "report");
     let hosts: Vec<_> = (0..HOSTS)

@@ -17,8 +17,7 @@ fn listed(client: &mut Client) -> Vec<String> {
 
 #[test]
 fn a_holder_tells_its_host_and_process() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", TELLING])));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -34,8 +33,7 @@ fn a_holder_tells_its_host_and_process() {
 
 #[test]
 fn a_name_takes_their_place() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let waits =
         start(rlock(&server, &["run", "--name", "nightly report", "key", "--", "sh", "-c", "echo $RLOCK_HOLDER"]));

@@ -1,6 +1,6 @@
 //! `rlock ls`, `rlock inspect` and `rlock break`, for people and for programs.
 
-use crate::support::{Place, Running, bare, exists, given_back, looks, rlock, run, start, taken};
+use crate::support::{Ended, Running, bare, exists, looks, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Cluster, Server, wait_until};
 use serde_json::{Value, json};
@@ -34,8 +34,7 @@ fn words(text: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn ls_lists_the_longest_queue_first() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
     assert_eq!(json_of(&server, &["ls", "--json"], 0), json!([]));
     let _waits = busy(&server, &mut client);
@@ -68,8 +67,7 @@ fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
 
 #[test]
 fn ls_finds_what_is_held() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("HSET profile name bob");
     for holder in ["one", "two"] {
         client.say(&format!("RLOCK.RACQUIRE held {holder} 600000"));
@@ -88,7 +86,9 @@ fn ls_finds_what_is_held() {
     assert_eq!(objects.as_array().unwrap().len(), 2);
     let limited = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
     limited.said(&["more than these 2"]);
-    assert_eq!(words(&limited.output).len(), 3);
+    // The look through the keys did not come to them.
+    let rows: Vec<_> = words(&limited.output)[1..].iter().map(|line| line[..3].join(" ")).collect();
+    assert_eq!(rows, ["web:b plain somebody", "app:a plain somebody"]);
 }
 
 /// What an empty list at a terminal says.
@@ -107,12 +107,14 @@ const NOT_KNOWN: &str = "rlock: nobody waits for a lock; rlock ls --held lists w
 /// An empty list must not look as if no lock were held.
 #[test]
 fn ls_that_finds_no_queue_says_what_is_held() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("HSET profile name bob");
     assert_eq!(remark(&server, &[], ""), "rlock: nobody waits for a lock, and none is held");
     assert_eq!(remark(&server, &[], "--held 'web:*'"), "rlock: no lock that matches is held");
     taken(&mut client, "web:1");
+    client.say("CONFIG RESETSTAT");
+    assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
+    assert_eq!(client.info("commandstats").find("cmdstat_scan"), None, "programs and mails are left alone");
     let one = remark(&server, &[], "");
     assert_eq!(one, "rlock: nobody waits for a lock; 1 is held: rlock ls --held lists what is held");
     client.say("RLOCK.RACQUIRE web:2 somebody 600000");
@@ -124,20 +126,9 @@ fn ls_that_finds_no_queue_says_what_is_held() {
     assert_eq!(remark(&server, &[], ""), NOT_KNOWN);
 }
 
-/// Programs and mails are left alone, and so is the server.
-#[test]
-fn ls_that_finds_no_queue_looks_no_further_for_nobody() {
-    let server = Server::start();
-    let mut client = server.client();
-    taken(&mut client, "key");
-    assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
-    assert_eq!(client.info("commandstats").find("cmdstat_scan"), None);
-}
-
 #[test]
 fn ls_claims_nothing_of_keys_that_it_did_not_look_at() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("ACL SETUSER queues on >secret ~* +@connection +rlock.queues");
     client.say("ACL SETUSER app on >secret ~app:* +@connection +rlock.queues +rlock.inspect +scan");
     taken(&mut client, "web:1");
@@ -155,113 +146,56 @@ fn ls_claims_nothing_of_keys_that_it_did_not_look_at() {
     assert!(scans.is_some_and(|it| (1..=10).contains(&it.parse().unwrap())), "{scans:?}");
 }
 
-/// However few rows there is room for, they tell who holds what they show.
-#[test]
-fn ls_tells_who_holds_the_rows_that_it_shows() {
-    let server = Server::start();
-    let mut client = server.client();
-    let _waits = busy(&server, &mut client);
-    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1"]));
-    listed.said(&["more than these 1"]);
-    assert_eq!(words(&listed.output)[1][..4], ["web:b", "plain", "somebody", "9m"]);
-    let listed = run(rlock(&server, &["ls", "--held", "--limit", "1", "--json"]));
-    let objects: Value = serde_json::from_str(&listed.output).unwrap();
-    assert_eq!(objects[0]["lock"]["holders"][0]["holder"], "somebody");
-    // A limit that those who are waited for reach together with another.
-    taken(&mut client, "idle");
-    let listed = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
-    let lines = words(&listed.output);
-    assert_eq!(
-        (lines[1][..3].join(" "), lines[2][..3].join(" ")),
-        ("web:b plain somebody".into(), "app:a plain somebody".into())
-    );
-}
-
-/// A lock on each master, held and waited for, and who waits.
-fn on_each(cluster: &Cluster) -> (Vec<String>, Vec<Client>) {
-    let keys: Vec<_> = (0..cluster.masters.len()).map(|master| cluster.key_on(master)).collect();
-    let waits = cluster.masters.iter().zip(&keys).map(|(master, key)| {
-        taken(&mut master.client(), key);
-        let mut waiter = master.client();
-        waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
-        master.client().until_waiting(1);
-        waiter
-    });
-    let waits = waits.collect();
-    (keys, waits)
-}
-
 fn tcp(server: &Server) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
+/// A node that does not answer hides none of the others; one node alone says that it is not all.
 #[test]
-fn ls_shows_what_the_living_nodes_have() {
+fn ls_of_a_cluster_shows_what_the_living_nodes_have() {
     let mut cluster = Cluster::start();
-    let (keys, _waits) = on_each(&cluster);
-    let named = |keys: &[&String]| {
-        let mut all: Vec<_> = keys.iter().map(|key| (*key).clone()).chain(["KEY".to_owned()]).collect();
-        all.sort();
-        all
-    };
+    let keys: Vec<_> = (0..3).map(|master| cluster.key_on(master)).collect();
+    let _waits: Vec<_> = cluster
+        .masters
+        .iter()
+        .zip(&keys)
+        .map(|(master, key)| {
+            taken(&mut master.client(), key);
+            let mut waiter = master.client();
+            waiter.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
+            master.client().until_waiting(1);
+            waiter
+        })
+        .collect();
     let hosts: Vec<_> = cluster.masters.iter().map(tcp).collect();
-    let ls = |more: &[&str]| {
-        let address = format!("redis+cluster://{},{}", hosts[0], hosts[2]);
-        let ended = run(bare(&[&["-u", &address, "ls"], more].concat()));
-        let mut listed: Vec<_> = words(&ended.output).iter().map(|line| line[0].to_owned()).collect();
-        listed.sort();
-        (ended, listed)
-    };
-    assert_eq!(ls(&[]).1, named(&[&keys[0], &keys[1], &keys[2]]));
+    let ls = |address: &str, more: &[&str]| run(bare(&[&["-u", address, "ls"], more].concat()));
+    let shown = |ended: &Ended| keys.iter().map(|key| ended.output.contains(key.as_str())).collect::<Vec<_>>();
+    for named in [&hosts[..1], &hosts[1..]] {
+        for more in [&[][..], &["--held"], &["--json"]] {
+            let whole = ls(&format!("redis+cluster://{}", named.join(",")), more);
+            whole.succeeded();
+            assert_eq!(shown(&whole), [true; 3], "{whole:?}");
+        }
+    }
+    let one = ls(&format!("redis://{}", hosts[0]), &[]);
+    assert_eq!(shown(&one), [true, false, false], "{one:?}");
+    one.said(&["one node of a cluster", &format!("redis+cluster://{}", hosts[0])]);
+    run(rlock(&cluster.masters[0], &["ls"])).said(&["one node of a cluster", "redis+cluster://host:port"]);
     cluster.masters[1].kill();
+    let address = format!("redis+cluster://{},{}", hosts[0], hosts[2]);
     for more in [&[][..], &["--held"]] {
-        let (ended, listed) = ls(more);
-        assert_eq!((ended.code(), listed), (69, named(&[&keys[0], &keys[2]])), "{ended:?}");
+        let ended = ls(&address, more);
+        assert_eq!((ended.code(), shown(&ended)), (69, vec![true, false, true]), "{ended:?}");
         ended.said(&[&hosts[1], "refused", "its locks are not shown"]);
         assert!(!ended.errors.contains(&hosts[0]) && !ended.errors.contains(&hosts[2]), "{ended:?}");
     }
-    let address = format!("redis+cluster://{}", hosts[0]);
     let inspected = run(bare(&["-u", &address, "inspect", &keys[1]]));
     inspected.failed(69, &[&format!("no server answers at {}", hosts[1]), "refused", "CLUSTER NODES"]);
-    let held = ls(&["--held"]).0;
-    assert_eq!(held.output.matches("somebody").count(), 2, "{held:?}");
-    assert_eq!(words(&ls(&["--limit", "1"]).0.output).len(), 2);
-}
-
-/// It would look as if there were no others.
-#[test]
-fn ls_of_one_node_says_that_it_is_not_all() {
-    let cluster = Cluster::start();
-    let (keys, _waits) = on_each(&cluster);
-    let host = tcp(&cluster.masters[0]);
-    let ended = run(bare(&["-u", &format!("redis://{host}"), "ls"]));
-    assert_eq!((ended.code(), words(&ended.output)[1][0]), (0, &keys[0][..]));
-    ended.said(&["one node of a cluster", &format!("redis+cluster://{host}")]);
-    let socket = run(rlock(&cluster.masters[0], &["ls"]));
-    assert_eq!(words(&socket.output).len(), 2);
-    socket.said(&["one node of a cluster", "redis+cluster://host:port"]);
-}
-
-/// All of it is listed, so nothing must say that it is not all.
-#[test]
-fn ls_of_a_cluster_is_the_whole_however_many_nodes_name_it() {
-    let cluster = Cluster::start();
-    let (keys, _waits) = on_each(&cluster);
-    let hosts: Vec<_> = cluster.masters.iter().map(tcp).collect();
-    for named in [&hosts[..1], &hosts[1..], &hosts[..]] {
-        let address = format!("redis+cluster://{}", named.join(","));
-        for more in [&["ls"][..], &["ls", "--held"], &["ls", "--json"]] {
-            let listed = run(bare(&[&["-u", &address], more].concat()));
-            let whole = listed.succeeded();
-            assert!(keys.iter().all(|key| whole.contains(key.as_str())), "{address} {more:?}: {whole}");
-        }
-    }
 }
 
 #[test]
 fn inspect_shows_who_holds_and_who_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE key somebody 600000 FENCED");
     let _waits = waiting(&server, "key", 1, 0);
     let mut blocked = server.client();
@@ -304,27 +238,6 @@ fn inspect_shows_who_holds_and_who_waits() {
     );
 }
 
-#[test]
-fn a_grace_is_what_everybody_waits_for() {
-    let server = Server::start();
-    let mut client = server.client();
-    let waits = waiting_in_a_grace(&server, &mut client);
-    let text = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
-    let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("key: held by nobody, 1 waiting"), "{text}");
-    assert!(is_grace(lines[1]), "{text}");
-    assert!(json_of(&server, &["inspect", "--json", "key"], 0)["grace_left_ms"].as_u64().unwrap() > 500_000);
-    client.say("CONFIG SET rlock.grace 0");
-    waits.end().succeeded();
-    assert_eq!(json_of(&server, &["inspect", "--json", "key"], 1)["grace_left_ms"], Value::Null);
-}
-
-/// A server that has become a master, which nobody knows better than that it may have forgotten this lock.
-fn waiting_in_a_grace(server: &Server, client: &mut Client) -> Running {
-    begin_grace(client);
-    waiting(server, "key", 1, 0).remove(0)
-}
-
 fn begin_grace(client: &mut Client) {
     for line in ["CONFIG SET rlock.grace 600000", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"] {
         client.say(line);
@@ -340,8 +253,7 @@ fn is_grace(text: &str) -> bool {
 /// No command may send its reader to another one that says less.
 #[test]
 fn in_a_grace_each_command_says_so() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     begin_grace(&mut client);
     for (arguments, code) in [
         (&["run", "--no-wait", "key", "true"][..], 75),
@@ -356,7 +268,10 @@ fn in_a_grace_each_command_says_so() {
     }
     let waits = start(rlock(&server, &["run", "--verbose", "key", "true"]));
     client.until_waiting(1);
-    for arguments in [&["ls"][..], &["status"], &["doctor"], &["top", "--batch", "--count", "1"]] {
+    let shown = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
+    assert!(shown.starts_with("key: held by nobody, 1 waiting") && is_grace(&shown), "{shown}");
+    assert!(json_of(&server, &["inspect", "--json", "key"], 0)["grace_left_ms"].as_u64().unwrap() > 500_000);
+    for arguments in [&["ls"][..], &["doctor", "--short"], &["doctor"], &["top", "--batch", "--count", "1"]] {
         let ended = run(rlock(&server, arguments));
         assert!(is_grace(&(ended.errors + &ended.output)), "{arguments:?}");
     }
@@ -365,6 +280,7 @@ fn in_a_grace_each_command_says_so() {
     client.say("CONFIG SET rlock.grace 0");
     let ended = waits.end();
     assert!(is_grace(&ended.errors) && ended.errors.starts_with("rlock: key: 1st of 1 in line, "), "{ended:?}");
+    assert_eq!(json_of(&server, &["inspect", "--json", "key"], 1)["grace_left_ms"], Value::Null);
     // Without the right to ask, the server's own words are shown.
     begin_grace(&mut client);
     client.say("ACL SETUSER default -rlock.inspect -info");
@@ -391,8 +307,7 @@ fn wait_by(client: &mut Client, session: &str, ticket: &str) {
 /// Who is on call sees which process waits, and whether it is there.
 #[test]
 fn inspect_shows_sessions_and_their_tickets() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let attended = session(&server, SESSION, 1);
     let name = attended.local_addr().unwrap();
@@ -417,8 +332,7 @@ fn inspect_shows_sessions_and_their_tickets() {
 /// The first page that a reader sees at night: which clients have filled the queue.
 #[test]
 fn inspect_of_a_long_queue_is_short_and_counts_the_waiters_of_each_client() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let connection = session(&server, SESSION, 1);
     let host = connection.local_addr().unwrap().ip();
@@ -447,52 +361,32 @@ fn inspect_of_a_long_queue_is_short_and_counts_the_waiters_of_each_client() {
     assert_eq!(json_of(&server, &["inspect", "--json", "key"], 0)["waiters"].as_array().unwrap().len(), 100);
 }
 
-/// As clients name themselves: host, process, and an id.
-const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
-const LONG_KEY: &str = "tenants:of-the-north:orders:42:payment";
-
 /// A line that the terminal breaks is no row. Programs get all of each name.
 #[test]
 fn tables_fit_a_terminal_and_are_whole_elsewhere() {
+    const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
+    const LONG_KEY: &str = "tenants:of-the-north:orders:42:payment";
     let server = Server::start();
-    let mut client = server.client();
-    client.run(&["RLOCK.RACQUIRE", LONG_KEY, HOLDER, "600000"]);
-    let mut waiter = server.client();
-    waiter.send(&["RLOCK.WACQUIRE", LONG_KEY, HOLDER.replace('1', "2").as_str(), "600000", "WAIT", "0"]);
-    client.until_waiting(1);
+    server.client().run(&["RLOCK.RACQUIRE", LONG_KEY, HOLDER, "600000"]);
     let terminal = Terminal::open(&server, &[]);
-    terminal.resize_at_the_prompt(80, 30);
     let inspect = format!("inspect {LONG_KEY}");
-    let shown = |commands: &str, number: usize| {
-        terminal.enter(&format!("clear; {commands}; echo number $(({number} + 1))"));
-        terminal.wait_for(&format!("\nnumber {}\n", number + 1));
-        terminal.screen()
-    };
-    for (number, (command, heading, ends)) in [
-        ("ls --held", "KEY", &["tenants:of-", "ayment", "web-3:47", "1:1"][..]),
-        ("ls", "KEY", &[LONG_KEY]),
-        (&inspect, "HOLDER", &["web-3:4711:5d0f3f0e-4a", "a7c5d1:1"]),
-        (&inspect, "WAITER", &["web-3:4722:5d0f3f0e-4a", "write"]),
+    for (number, (columns, command, ends)) in [
+        (80, "ls --held", &["tenants:of-", "ayment", "web-3:47", "1:1"][..]),
+        (70, &inspect, &["web-3:4711:5d0f3f0e-", "d1:1"]),
     ]
     .into_iter()
     .enumerate()
     {
-        let screen = shown(&format!("rlock {command}"), number);
-        let mut lines = screen.lines().skip_while(|line| !line.starts_with(heading));
-        let (heading, row) = (lines.next().unwrap(), lines.next().unwrap());
-        assert!(ends.iter().all(|end| row.contains(end)), "{screen}");
-        let columns = heading.split("  ").filter(|it| !it.is_empty()).count();
-        assert_eq!(row.split("  ").filter(|it| !it.is_empty()).count(), columns, "it is whole: {screen}");
+        terminal.resize_at_the_prompt(columns, 30);
+        terminal.enter(&format!("clear; rlock {command}; echo number $(({number} + 1))"));
+        terminal.wait_for(&format!("\nnumber {}\n", number + 1));
+        let screen = terminal.screen();
+        let row = screen.lines().find(|line| line.contains("read") && line.contains('…'));
+        assert!(row.is_some_and(|row| ends.iter().all(|end| row.contains(end)) && row.contains("9m")), "{screen}");
         let whole = run(rlock(&server, &command.split(' ').collect::<Vec<_>>())).succeeded().to_owned();
-        assert!(!whole.contains('…') && whole.contains(LONG_KEY), "{whole}");
-        assert_eq!(whole.contains(HOLDER), command != "ls", "{whole}");
+        assert!(!whole.contains('…') && whole.contains(LONG_KEY) && whole.contains(HOLDER), "{whole}");
     }
-    terminal.resize_at_the_prompt(200, 60);
-    let whole = shown(&format!("rlock ls --held | cat; rlock {inspect} --json"), 4);
-    assert!(whole.matches(HOLDER).count() == 2 && !whole.contains('…'), "{whole}");
-    let question = format!("clear; rlock break {LONG_KEY}");
-    terminal.resize_at_the_prompt(70, 30);
-    terminal.enter(&question);
+    terminal.enter(&format!("clear; rlock break {LONG_KEY}"));
     terminal.wait_for("Break it? [y/N]");
     let screen = terminal.screen();
     assert!(screen.lines().any(|line| line.contains('…') && line.contains("read  ")), "{screen}");
@@ -515,8 +409,7 @@ fn a_key_without_a_lock_is_told_apart() {
 /// Names come from strangers: shown, they do nothing to the terminal; for programs they are there in full.
 #[test]
 fn names_of_any_bytes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let (key, holder) = (b"\x1b[2Jkey\xff", b"\xfe\n");
     client.run(&[&b"RLOCK.ACQUIRE"[..], key, holder, b"600000"]);
     let with_key = |arguments: &[&str]| {
@@ -540,8 +433,7 @@ fn names_of_any_bytes() {
 
 #[test]
 fn break_frees_a_lock_of_either_kind_for_the_next() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let waits = waiting(&server, "key", 1, 0);
     assert_eq!(run(rlock(&server, &["break", "key", "--yes"])).succeeded(), "key: broken; 1 waited for it\n");
@@ -557,30 +449,19 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
     assert!(!exists(&mut client, "key"));
 }
 
-/// The connection of the first that waits, if it has one.
-fn connection_of_the_first(server: &Server) -> Option<u64> {
-    let object = json_of(server, &["inspect", "key", "--json"], 0);
-    object["waiters"][0]["client_id"].as_u64()
-}
-
 /// What docs/operations.md says of one waiter that is in the way.
 #[test]
 fn one_who_waits_keeps_its_place_unless_it_is_told_to_go() {
-    let server = Server::start();
-    keeps_its_place(&server, &["run", "key", "--", "true"]);
-    let server = Server::start();
-    keeps_its_place(&server, &["run", "--wait", "10m", "key", "--", "true"]);
-}
-
-fn keeps_its_place(server: &Server, arguments: &[&str]) {
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
-    let waits = start(rlock(server, arguments));
+    let waits = start(rlock(&server, &["run", "--wait", "10m", "key", "--", "true"]));
     client.until_waiting(1);
     let mut next = server.client();
     next.send(&["RLOCK.ACQUIRE", "key", "next", "600000", "WAIT", "0"]);
     client.until_waiting(2);
-    let connection = connection_of_the_first(server).unwrap();
+    let connection_of_the_first =
+        || json_of(&server, &["inspect", "key", "--json"], 0)["waiters"][0]["client_id"].as_u64();
+    let connection = connection_of_the_first().unwrap();
     // The second time says that it waits again after the first.
     for _ in 0..2 {
         let unblock = format!("CLIENT UNBLOCK {connection} TIMEOUT");
@@ -589,7 +470,7 @@ fn keeps_its_place(server: &Server, arguments: &[&str]) {
     client.say(&format!("CLIENT KILL ID {connection}"));
     let mut another = None;
     wait_until("it has another connection", || {
-        another = connection_of_the_first(server).filter(|it| *it != connection);
+        another = connection_of_the_first().filter(|it| *it != connection);
         another.is_some()
     });
     // It has asked once, and `next` once: its place is the one that it had from the beginning.
@@ -600,73 +481,30 @@ fn keeps_its_place(server: &Server, arguments: &[&str]) {
     assert_eq!((client.figure("waiters"), client.figure("grants")), (1, 1), "only `next` waits on");
 }
 
-/// The whole story: cron's job is at work, somebody breaks its lock, and the job is ended.
+/// It shows whose lock it is; of what may be no lock, what would be deleted.
 #[test]
-fn break_ends_what_runs_under_the_lock() {
-    let server = Server::start();
-    let place = Place::new();
-    let running = start(
-        place.of(rlock(&server, &["run", "--lease", "1s", "key", "sh", "-c", "echo ready >>log; exec sleep 600"])),
-    );
-    place.wait_for("log", "ready");
-    run(rlock(&server, &["break", "--yes", "key"])).succeeded();
-    running.end().failed(76, &["key: the lock was lost"]);
-}
-
-#[test]
-fn break_asks_nobody_where_there_is_no_terminal() {
-    let server = Server::start();
-    let mut client = server.client();
-    taken(&mut client, "key");
-    run(rlock(&server, &["break", "key"])).failed(64, &["no terminal", "--yes"]);
-    given_back(&mut client, "key");
-}
-
-/// A hash of numbers looks like a lock, and would be deleted like one.
-#[test]
-fn break_says_what_it_would_delete_if_it_may_be_no_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+fn break_asks_at_a_terminal() {
+    let (server, mut client) = Server::with_client();
+    taken(&mut client, "lock");
+    run(rlock(&server, &["break", "lock"])).failed(64, &["no terminal", "--yes"]);
     client.say("HSET user:1 visits 5");
     client.say("HSET user:2 visits 5 logins 3");
     client.say("PEXPIRE user:2 600000");
-    taken(&mut client, "lock");
     let terminal = Terminal::open(&server, &[]);
-    let question = |key: &str| {
+    for (key, words, answer, code) in [
+        ("user:1", &["may be no lock", "deletes the hash with visits=5"][..], "n", 1),
+        ("user:2", &["may be no lock", "visits=5", "logins=3"], "", 1),
+        ("lock", &["somebody  exclusive", "may still be at work"], "n", 1),
+        ("lock", &["somebody  exclusive", "may still be at work"], "y", 0),
+    ] {
         terminal.enter("clear");
         terminal.wait_until("nothing but a prompt", |screen| screen.trim() == "prompt>");
         terminal.enter(&format!("rlock break {key}; echo code $?"));
         terminal.wait_for("Break it? [y/N]");
         let screen = terminal.screen();
-        terminal.enter("n");
-        terminal.wait_for("code 1");
-        screen
-    };
-    let of_one = question("user:1");
-    assert!(of_one.contains("may be no lock") && of_one.contains("deletes the hash with visits=5"), "{of_one}");
-    let of_two = question("user:2");
-    assert!(
-        of_two.contains("may be no lock") && of_two.contains("visits=5") && of_two.contains("logins=3"),
-        "{of_two}"
-    );
-    assert!(!question("lock").contains("may be no lock"));
-}
-
-#[test]
-fn break_asks_at_a_terminal() {
-    let server = Server::start();
-    let mut client = server.client();
-    taken(&mut client, "key");
-    let terminal = Terminal::open(&server, &[]);
-    for (answer, code, left) in [("n", 1, true), ("", 1, true), ("y", 0, false)] {
-        terminal.enter("clear");
-        terminal.wait_until("nothing but a prompt", |screen| screen.trim() == "prompt>");
-        terminal.enter("rlock break key; echo code $?");
-        terminal.wait_for("Break it? [y/N]");
-        assert!(terminal.screen().contains("somebody  exclusive"), "it shows who holds it");
-        assert!(terminal.screen().lines().all(|line| line.chars().count() <= 80), "{}", terminal.screen());
+        assert!(words.iter().all(|word| screen.contains(word)), "{screen}");
         terminal.enter(answer);
         terminal.wait_for(&format!("code {code}"));
-        assert_eq!(exists(&mut client, "key"), left);
+        assert_eq!(exists(&mut client, key), code == 1);
     }
 }

@@ -1,8 +1,7 @@
 //! With the rights that the manual tells, and no others, each command works; without one of them it does not.
 
 use crate::support::{Place, bare, run, start};
-use crate::terminal::Terminal;
-use rlock_testing::{Client, Reply, Server, wait_until};
+use rlock_testing::{Client, Server, wait_until};
 
 const FINE: (i32, bool) = (0, true);
 
@@ -118,8 +117,7 @@ fn kept(server: &Server, client: &mut Client, lock: &[&str]) -> (i32, bool) {
 
 #[test]
 fn no_more_rights_are_needed_than_the_manual_says() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let rows = rows();
     assert_eq!(rows.len(), 16);
     // The doctor shall find nothing wrong but what is missing.
@@ -145,8 +143,7 @@ fn no_more_rights_are_needed_than_the_manual_says() {
 
 #[test]
 fn top_needs_no_more_either() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let rows = rows();
     let (_, rights) = rows.iter().find(|(command, _)| *command == "top").unwrap();
     allow(&mut client, rights);
@@ -158,12 +155,7 @@ fn top_needs_no_more_either() {
         waiting.send(&["RLOCK.ACQUIRE", key, "waiter", "600000", "WAIT", "0"]);
     }
     client.until_waiting(2);
-    let address = format!("redis://app@127.0.0.1:{}", server.port());
-    let terminal = Terminal::open(&server, &[("RLOCK_URL", &address), ("RLOCK_PASSWORD", "secret")]);
-    terminal.enter("rlock top --interval 100ms");
-    terminal.wait_until("the lock that this user may see, with its holder", |screen| {
-        screen.lines().any(|line| line.starts_with("app:key") && line.contains("somebody"))
-    });
-    assert!(!terminal.screen().lines().any(|line| line.starts_with("other")), "{}", terminal.screen());
-    assert_eq!(client.run(&["RLOCK.RELEASE", "app:key", "somebody"]), Reply::Int(1));
+    let top = run(app(&server, &["top", "--batch", "--count", "1", "--interval", "100ms"])).succeeded().to_owned();
+    assert!(top.lines().any(|line| line.starts_with("app:key") && line.contains("somebody")), "{top}");
+    assert!(!top.lines().any(|line| line.starts_with("other")), "only what this user may see: {top}");
 }

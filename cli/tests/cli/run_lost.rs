@@ -1,12 +1,8 @@
 //! The lock is lost while CMD runs.
 
 use crate::support::{Place, Running, children, exists, is_alive, rlock, run, start};
+use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Server, wait_until};
-use std::io::{Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A CMD that runs this when it is told to end.
@@ -112,8 +108,7 @@ fn cmd_is_ended_while_it_is_stopped() {
 /// told.
 #[test]
 fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let running = working(&server, &place, &["--grace", "0"], "exit 0");
     let waiting = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", "echo next >>log"])));
@@ -166,16 +161,20 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
         // Long enough that a renewal has failed before it ends, also where this machine has little time for rlock.
         (working_on("3s", &server, &place, &[], "exit 0"), server, place, trouble, words)
     });
-    for (running, server, _place, trouble, words) in running {
+    let clients = running.each_ref().map(|(_, server, _, trouble, _)| {
         let mut client = server.client();
-        for command in trouble {
+        for command in *trouble {
             // Without waiting for an answer, which a server that ends does not give.
             client.send(&command.split(' ').collect::<Vec<_>>());
         }
+        client
+    });
+    for (running, _server, _place, _, words) in running {
         let ended = running.end();
         ended.failed(76, &["key: the lock was lost", "so sh was sent TERM"]);
         ended.said(words);
     }
+    drop(clients);
 }
 
 /// All stood still, so that nothing had failed. It is stopped long before the first renewal, which could fail.
@@ -205,74 +204,20 @@ fn a_server_that_comes_back_without_the_lock_ends_cmd() {
     running.end().failed(76, &["key: the lock was lost", "broken, deleted or forgotten"]);
 }
 
-/// It keeps the lock, and cannot keep its lease alive.
-#[test]
-fn a_server_that_comes_back_without_the_module_is_told_as_that() {
-    let server = Server::start();
-    let place = Place::new();
-    // It is there again before the lease is over, on a busy machine too.
-    let running = working_on("10s", &server, &place, &[], "exit 0");
-    let _server = server.crash().without_module().start();
-    running.end().failed(76, &["key: the lock was lost", "has no rlock module", "loadmodule"]);
-}
-
-/// The same, and CMD is done as soon as the other one is.
-#[test]
-fn a_server_that_came_back_without_the_lock_is_no_success() {
-    let server = Server::start();
-    let place = Place::new();
-    let script = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
-    let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
-    place.wait_for("log", "ready");
-    let server = server.crash().start();
-    run(rlock(&server, &["run", "--no-wait", "key", "--", "true"])).succeeded();
-    place.mark("end");
-    running.end().failed(76, &["key: the lock was lost"]);
-}
-
-/// Between us and a server: it breaks the connection on which a lock is given back, before the answer has come.
-fn broken_network(server: &Server, place: &Place) -> String {
-    let (socket, server) = (place.file("network"), server.socket());
-    let listener = UnixListener::bind(&socket).unwrap();
-    let breaks = Arc::new(AtomicBool::new(true));
-    std::thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let Ok(server) = UnixStream::connect(&server) else { return };
-            let (mut client_too, mut server_too) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            let (breaks, releases) = (breaks.clone(), Arc::new(AtomicBool::new(false)));
-            let releases_too = releases.clone();
-            std::thread::spawn(move || {
-                pass_on(client, &mut server_too, |bytes| {
-                    if bytes.windows(13).any(|word| word == b"RLOCK.RELEASE") && breaks.swap(false, Relaxed) {
-                        releases.store(true, Relaxed);
-                    }
-                    true
-                });
-            });
-            std::thread::spawn(move || pass_on(server, &mut client_too, |_| !releases_too.load(Relaxed)));
-        }
-    });
-    format!("redis+unix://{}", socket.display())
-}
-
-/// Until it ends, or is not wanted any more.
-fn pass_on(mut from: UnixStream, to: &mut UnixStream, mut is_wanted: impl FnMut(&[u8]) -> bool) {
-    let mut bytes = [0; 4_096];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if !is_wanted(&bytes[..count]) || to.write_all(&bytes[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-}
-
 /// Whether the lock was held until the end is in an answer that does not come.
 #[test]
 fn what_is_not_known_is_no_success() {
     let server = Server::start();
     let place = Place::new();
-    let mut command = rlock(&server, &["run", "key", "--", "true"]);
-    command.env("RLOCK_URL", broken_network(&server, &place));
-    run(command).failed(76, &["key: it is not known whether true had the lock until it ended (with 0)", "broke"]);
+    let network = Proxy::start().unwrap();
+    network.obey(Order::Lead(server.port()));
+    let script = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
+    let mut command = rlock(&server, &["run", "key", "--", "sh", "-c", script]);
+    command.env("RLOCK_URL", format!("redis://127.0.0.1:{}", network.port));
+    let running = start(place.of(command));
+    place.wait_for("log", "ready");
+    network.obey(Order::CutMidReply);
+    place.mark("end");
+    running.end().failed(76, &["key: it is not known whether sh had the lock until it ended (with 0)", "broke"]);
     assert!(!exists(&mut server.client(), "key"));
 }

@@ -31,22 +31,6 @@ fn signals_are_passed_on() {
     assert_eq!(running.end().code(), 7);
 }
 
-#[test]
-fn term_ends_cmd_and_the_lock_is_free_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (name, number) in SIGNALS {
-        let place = Place::new();
-        let script = "echo ready >>log; exec sleep 600";
-        let running = start(place.of(rlock(&server, &["run", "--lease", "10m", "key", "--", "sh", "-c", script])));
-        place.wait_for("log", "ready");
-        running.signal(name);
-        let ended = running.end();
-        assert_eq!((ended.code(), ended.errors.as_str()), (128 + number, ""), "{name}");
-        assert!(!exists(&mut client, "key"), "{name}");
-    }
-}
-
 /// What would end it at a terminal ends what it has started as well; what tells it something is for CMD alone.
 #[test]
 fn without_a_terminal_cmd_has_a_process_group() {
@@ -67,8 +51,7 @@ fn without_a_terminal_cmd_has_a_process_group() {
 
 #[test]
 fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     taken(&mut client, "key");
     for (name, number) in SIGNALS {
@@ -86,8 +69,7 @@ fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
 /// The grant and the signal at the same time: whichever comes first, nothing stays behind for a lease.
 #[test]
 fn a_grant_that_comes_with_the_signal_is_given_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for _ in 0..20 {
         taken(&mut client, "key");
         let waiting = start(rlock(&server, &["run", "--lease", "10m", "key", "--", "sleep", "600"]));
@@ -119,8 +101,7 @@ fn what_is_ignored_stays_ignored() {
 /// Nobody keeps the lock alive any more: CMD is told at once, and the lock is free when its lease is over, not before.
 #[test]
 fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let running = listening(&server, &place, "5s");
     let waiting = start(rlock(&server, &["run", "key", "--", "echo", "next"]));
@@ -162,8 +143,7 @@ fn whoever_is_told_to_end_after_cmd_does_not_wait_for_a_dead_server() {
 /// What ends CMD may come to `rlock` twice, or later than CMD ends by it.
 #[test]
 fn a_signal_does_not_keep_a_server_that_is_well_from_its_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     for _ in 0..20 {
         let script = "echo ready >>log; exec sleep 600";
@@ -182,8 +162,7 @@ fn a_signal_does_not_keep_a_server_that_is_well_from_its_lock() {
 /// They end no program, so they do not end a wait either.
 #[test]
 fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     taken(&mut client, "key");
     let script = "trap 'echo CONT >>log' CONT; trap 'echo WINCH >>log' WINCH; echo ready >>log; \

@@ -10,8 +10,7 @@ fn json_of(server: &Server) -> Value {
 
 #[test]
 fn sessions_are_listed_and_ended() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     assert_eq!(run(rlock(&server, &["sessions"])).succeeded(), "");
     taken(&mut client, "key");
     let mut polls = server.client();

@@ -5,8 +5,7 @@ use rlock_testing::{Cluster, Server, wait_until};
 
 #[test]
 fn cmd_has_all_of_them_and_a_token_of_each() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let place = Place::new();
     let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo $RLOCK_KEY $RLOCK_TOKEN";
     client.say("CONFIG SET rlock.tokens count");
@@ -21,8 +20,7 @@ fn cmd_has_all_of_them_and_a_token_of_each() {
 
 #[test]
 fn while_one_is_taken_none_of_the_others_is() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "bob");
     let ended = run(rlock(&server, &["run", "--all", "--no-wait", "ann,bob", "true"]));
     ended.failed(75, &["ann,bob: not free"]);
@@ -45,8 +43,7 @@ fn while_one_is_taken_none_of_the_others_is() {
 
 #[test]
 fn they_are_locked_renewed_and_unlocked_together() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let locked = run(rlock(&server, &["lock", "--token", "--all", "--lease", "10m", "ann,bob"])).succeeded().to_owned();
     let token = locked.lines().nth(1).unwrap();
     assert_eq!(token.split(',').count(), 2, "{locked}");

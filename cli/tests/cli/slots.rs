@@ -12,8 +12,7 @@ fn slot_taken(client: &mut Client, holder: &str) {
 
 #[test]
 fn so_many_run_at_a_time_and_the_next_one_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     slot_taken(&mut client, "somebody");
     let place = Place::new();
     let running =
@@ -33,8 +32,7 @@ fn so_many_run_at_a_time_and_the_next_one_waits() {
 
 #[test]
 fn a_slot_can_be_locked_and_unlocked() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let locked = run(rlock(&server, &["lock", "--slots", "2", "--lease", "10m", "gpu"])).succeeded().to_owned();
     assert!(exists(&mut client, "gpu"));
     run(rlock(&server, &["renew", "--lease", "10m", "gpu", &locked])).succeeded();
@@ -45,8 +43,7 @@ fn a_slot_can_be_locked_and_unlocked() {
 
 #[test]
 fn holders_and_waiters_of_permits_are_shown() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     for holder in ["ann", "bob"] {
         slot_taken(&mut client, holder);
     }
@@ -75,8 +72,7 @@ fn holders_and_waiters_of_permits_are_shown() {
 /// Somebody else's data is left alone.
 #[test]
 fn a_sorted_set_of_other_numbers_is_not_listed() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     client.say("ZADD scores 17 ann 23 bob");
     assert_eq!(run(rlock(&server, &["ls", "--held"])).succeeded(), "");
     run(rlock(&server, &["run", "--slots", "2", "--no-wait", "scores", "true"])).failed(78, &["scores: "]);
@@ -84,8 +80,7 @@ fn a_sorted_set_of_other_numbers_is_not_listed() {
 
 #[test]
 fn who_wants_a_short_line_gives_up_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let _waiting = start(rlock(&server, &["run", "--max-waiters", "1", "key", "true"]));
     client.until_waiting(1);
@@ -93,21 +88,4 @@ fn who_wants_a_short_line_gives_up_at_once() {
     ended.failed(75, &["key: as many wait for it as --max-waiters allows, or more, so nothing was run"]);
     assert_eq!(run(rlock(&server, &["run", "--max-waiters", "1", "-E", "0", "key", "true"])).succeeded(), "");
     assert_eq!(client.figure("waiters"), 1);
-}
-
-#[test]
-fn what_makes_no_sense_together_is_refused() {
-    let server = Server::start();
-    for (options, words) in [
-        (&["--slots", "2", "--read"][..], ["--slots", "--read"]),
-        (&["--slots", "2", "--write"], ["--slots", "--write"]),
-        (&["--slots", "2", "--all"], ["--slots", "--all"]),
-        (&["--all", "--read"], ["--all", "--read"]),
-        (&["--all", "--write"], ["--all", "--write"]),
-        (&["--max-waiters", "2", "--no-wait"], ["--max-waiters", "--no-wait"]),
-        (&["--slots", "0"], ["--slots", "1..=100000"]),
-        (&["--max-waiters", "0"], ["--max-waiters", "1.."]),
-    ] {
-        run(rlock(&server, &[&["run"], options, &["key", "true"]].concat())).failed(64, &words);
-    }
 }

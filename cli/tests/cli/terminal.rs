@@ -134,8 +134,7 @@ fn ctrl_c_reaches_cmd_once() {
 
 #[test]
 fn ctrl_c_while_waiting_ends_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     crate::support::taken(&mut client, "key");
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock run key -- touch it-ran; echo code $?");
@@ -154,24 +153,6 @@ fn cmd_reads_from_the_terminal() {
     terminal.wait_for("\nwho?");
     terminal.enter("world");
     terminal.wait_for("\nhello world");
-}
-
-/// A lock of which the lease has ended while all stood still is not CMD's any more.
-#[test]
-fn what_was_stopped_for_too_long_is_ended_when_it_goes_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    let terminal = Terminal::open(&server, &[]);
-    terminal.enter(
-        "rlock run --lease 2s key -- sh -c 'echo ready >>log; while [ -e here ]; do sleep 0.01; done'; echo code $?",
-    );
-    terminal.place().wait_for("log", "ready");
-    terminal.press("C-z");
-    terminal.wait_for("Stopped");
-    wait_until("the lease has ended", || !crate::support::exists(&mut client, "key"));
-    terminal.enter("fg; echo code $?");
-    terminal.wait_for("rlock: key: the lock was lost");
-    terminal.wait_for("code 76");
 }
 
 /// What a job is to the shell does not change: Ctrl-Z stops it, `fg` goes on with it, and tells CMD so itself.

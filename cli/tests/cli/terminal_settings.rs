@@ -20,27 +20,20 @@ fn are_as_before(terminal: &Terminal) {
     assert_eq!(before, after);
 }
 
+/// Killed, or by itself, but only as it was told to.
 #[test]
-fn a_cmd_that_is_killed_with_its_lock_leaves_the_terminal_as_it_was() {
+fn a_cmd_that_ends_as_its_lock_is_lost_leaves_the_terminal_as_it_was() {
     let server = Server::start();
-    let terminal = Terminal::open(&server, &[]);
-    around(&terminal, &format!("rlock run --lease 1s --grace 0 key -- {RAW}"));
-    terminal.place().wait_for("log", "ready");
-    assert_eq!(server.client().say("RLOCK.BREAK key").as_int(), 1);
-    are_as_before(&terminal);
-    terminal.wait_for("it was killed");
-}
-
-/// It ended by itself, but only as it was told to.
-#[test]
-fn a_cmd_that_ends_when_its_lock_is_lost_leaves_the_terminal_as_it_was() {
-    let server = Server::start();
-    let terminal = Terminal::open(&server, &[]);
-    let cmd = RAW.replace("trap \"\" TERM", "trap \"exit 3\" TERM");
-    around(&terminal, &format!("rlock run --lease 1s --grace 10m key -- {cmd}"));
-    terminal.place().wait_for("log", "ready");
-    assert_eq!(server.client().say("RLOCK.BREAK key").as_int(), 1);
-    are_as_before(&terminal);
+    for (grace, trap, said) in [("0", "trap \"\" TERM", "it was killed"), ("10m", "trap \"exit 3\" TERM", "sent TERM")]
+    {
+        let terminal = Terminal::open(&server, &[]);
+        let cmd = RAW.replace("trap \"\" TERM", trap);
+        around(&terminal, &format!("rlock run --lease 1s --grace {grace} key -- {cmd}"));
+        terminal.place().wait_for("log", "ready");
+        assert_eq!(server.client().say("RLOCK.BREAK key").as_int(), 1);
+        are_as_before(&terminal);
+        terminal.wait_for(said);
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! TLS where both sides show a certificate, which is what servers ask for by default.
 
-use crate::support::{Place, bare, rlock, run};
+use crate::support::{Place, bare, run};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rlock_testing::{Server, Start};
+use std::net::TcpListener;
 use std::process::Command;
 
 /// A server that an authority vouches for, and that wants the same of its clients. `client.pem` and `client-key.pem` are
@@ -71,6 +72,31 @@ fn a_server_that_wants_to_know_its_clients() {
     }
     let unknown = run(server.rlock("rediss", &ALL[1..], &["ls"]));
     unknown.failed(78, &["not trusted", "UnknownIssuer", "--cacert"]);
+    let by_variable = |file: &str| {
+        let mut command = server.rlock("rediss", &ALL[1..], &["ls"]);
+        command.env("SSL_CERT_FILE", server.place.file(file));
+        run(command)
+    };
+    by_variable("ca.pem").succeeded();
+    by_variable("nowhere.pem").failed(78, &["SSL_CERT_FILE"]);
+    let other_name = format!("rediss://0.0.0.0:{}", server.port);
+    run(bare(&["-u", &other_name, "--cacert", &file(&server.place, "ca.pem"), "ls"]))
+        .failed(78, &["certificate", "the name that the certificate is for"]);
+    run(server.rlock("redis", &[], &["ls"])).failed(78, &["speaks TLS", "rediss://"]);
+}
+
+/// A plain server waits for the rest of what it takes for a line, so it is asked whether it is one. A silent one may be busy.
+#[test]
+fn a_port_that_speaks_no_tls() {
+    let server = Server::start();
+    for arguments in [&["ls"][..], &["run", "--wait", "10m", "key", "true"]] {
+        let address = format!("rediss://127.0.0.1:{}", server.port());
+        let arguments = [&["-u", &address, "--connect-timeout", "500ms"], arguments].concat();
+        run(bare(&arguments)).failed(78, &["speaks no TLS", "redis://"]);
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("rediss://{}", silent.local_addr().unwrap());
+    run(bare(&["-u", &address, "--connect-timeout", "100ms", "ls"])).failed(69, &["timed out", "is it up"]);
 }
 
 #[test]
@@ -134,17 +160,4 @@ fn files_that_are_no_certificates() {
     refused(&[TRUST, ("--cert", "client.pem"), ("--key", "client.pem")], &["private key"]);
     refused(&[TRUST, ("--cert", "client.pem"), ("--key", "server-key.pem")], &["certificate and its key"]);
     run(server.rlock("redis", &ALL, &["ls"])).failed(64, &["rediss://"]);
-}
-
-/// `redis://` is what one means.
-#[test]
-fn an_address_needs_no_scheme() {
-    let server = Server::start();
-    for host in ["localhost", "127.0.0.1"] {
-        run(bare(&["-u", &format!("{host}:{}", server.port()), "ls"])).succeeded();
-    }
-    run(bare(&["-u", server.socket().to_str().unwrap(), "ls"])).succeeded();
-    let mut command = rlock(&server, &["run", "key", "true"]);
-    command.env("RLOCK_URL", format!("localhost:{}", server.port()));
-    run(command).succeeded();
 }

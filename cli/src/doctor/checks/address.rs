@@ -22,20 +22,3 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
         _ => Vec::new(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::checks::example::{alone, found, seen};
-
-    #[test]
-    fn a_part_is_not_the_whole() {
-        assert_eq!(look(&alone()), []);
-        let mut replica = alone();
-        replica.nodes[0].follows = Some("10.0.0.9:6379".to_owned());
-        assert_eq!(found(&look(&replica)), [("address", Some("RLOCK_URL=redis://10.0.0.9:6379"))]);
-        let mut node = alone();
-        seen(&mut node, 0).greeting.as_mut().unwrap().is_of_a_cluster = true;
-        assert_eq!(found(&look(&node)), [("address", Some("RLOCK_URL=redis+cluster://10.0.0.1:6379"))]);
-    }
-}

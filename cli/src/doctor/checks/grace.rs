@@ -48,18 +48,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::checks::example::{alone, found, seen, set, watched};
-
-    #[test]
-    fn it_is_the_same_everywhere() {
-        let mut reading = watched();
-        assert_eq!(look(&reading), []);
-        set(&mut reading, 1, &[("rlock.grace", "45000")]);
-        let findings = look(&reading);
-        let mend = Some("CONFIG SET rlock.grace 45000");
-        assert_eq!(found(&findings), [("rlock.grace", mend), ("rlock.grace", mend)]);
-        assert_eq!(findings[1].at, [reading.nodes[2].address.clone()]);
-    }
+    use crate::doctor::checks::example::{alone, found, set, watched};
 
     #[test]
     fn whoever_may_be_followed_has_one() {
@@ -71,13 +60,5 @@ mod tests {
         assert_eq!(look(&one), []);
         set(&mut one, 0, &[("rlock.grace", "5000")]);
         assert_eq!(found(&look(&one)), [("rlock.grace", None)]);
-    }
-
-    #[test]
-    fn one_that_runs_is_told() {
-        let mut reading = alone();
-        let info = seen(&mut reading, 0).info.as_mut().unwrap();
-        info.0.insert("rlock_grace_left_ms".to_owned(), "12300".to_owned());
-        assert!(look(&reading)[0].what.contains("12.3s"));
     }
 }

@@ -13,21 +13,3 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     });
     found.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::checks::example::{alone, found, set};
-
-    #[test]
-    fn a_full_server_keeps_its_locks() {
-        let mut reading = alone();
-        assert_eq!(look(&reading), []);
-        for policy in ["allkeys-lru", "volatile-ttl"] {
-            set(&mut reading, 0, &[("maxmemory-policy", policy), ("maxmemory", "0")]);
-            assert_eq!(look(&reading), []);
-            set(&mut reading, 0, &[("maxmemory", "1048576")]);
-            assert_eq!(found(&look(&reading)), [("maxmemory-policy", Some("CONFIG SET maxmemory-policy noeviction"))]);
-        }
-    }
-}

@@ -32,19 +32,7 @@ fn errors(node: &Node) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::checks::example::{alone, found, seen, set};
-
-    #[test]
-    fn a_restart_forgets_nothing() {
-        let mut reading = alone();
-        assert_eq!(look(&reading), []);
-        set(&mut reading, 0, &[("appendonly", "no"), ("save", "3600 1")]);
-        let findings = look(&reading);
-        assert_eq!(found(&findings), [("appendonly", Some("CONFIG SET appendonly yes"))]);
-        assert!(findings[0].what.ends_with("since its last snapshot"));
-        set(&mut reading, 0, &[("appendonly", "yes"), ("appendfsync", "no")]);
-        assert_eq!(found(&look(&reading)), [("appendfsync", Some("CONFIG SET appendfsync everysec"))]);
-    }
+    use crate::doctor::checks::example::{alone, found, seen};
 
     #[test]
     fn a_full_disk_is_told() {

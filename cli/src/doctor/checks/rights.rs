@@ -24,20 +24,3 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     });
     found.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::checks::example::{alone, found, seen};
-
-    #[test]
-    fn what_is_missing_for_locks_is_wrong_and_the_rest_is_a_choice() {
-        let mut reading = alone();
-        assert_eq!(look(&reading), []);
-        seen(&mut reading, 0).forbidden = vec!["acquire", "events", "break"];
-        let findings = look(&reading);
-        let needed = ("rights", Some("ACL SETUSER app +rlock.acquire +rlock.events"));
-        assert_eq!(found(&findings), [needed, ("rights", Some("ACL SETUSER app +rlock.break"))]);
-        assert_eq!([findings[0].level, findings[1].level], [Level::Wrong, Level::Note]);
-    }
-}

@@ -30,22 +30,3 @@ fn parts(node: &Node, Seen { greeting, info, settings, clock, .. }: &Seen) -> Ve
         .filter_map(|(about, what, why)| Some(Finding::unknown(about, &node.address, format!("{what}: {}", why?))));
     told.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::doctor::checks::example::{alone, found, seen};
-    use crate::doctor::finding::Level;
-
-    #[test]
-    fn each_part_that_was_not_told_is_named_with_the_reason() {
-        let mut reading = alone();
-        assert_eq!(look(&reading), []);
-        seen(&mut reading, 0).settings = Err("NOPERM no".to_owned());
-        let findings = look(&reading);
-        assert_eq!((found(&findings), findings[0].level), (vec![("settings", None)], Level::Unknown));
-        assert!(findings[0].what.ends_with("NOPERM no"));
-        reading.nodes[0].seen = Err("refused".to_owned());
-        assert_eq!(found(&look(&reading)), [(SILENT, None)]);
-    }
-}
