@@ -145,14 +145,6 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_below_a_row_makes_no_column_wider() {
-        let place = "  session c3a90b14, ticket 7, client 812 at 10.0.0.7:50112";
-        let expected = format!("WAITER  SIDE\nann     read\n{place}\nbob     write\n");
-        assert_eq!(waiters().text(WHOLE), expected);
-        assert_eq!(waiters().text(within(58)), expected);
-    }
-
-    #[test]
     fn what_stands_below_a_row_is_broken_between_its_parts() {
         let text = waiters().text(within(40));
         assert!(text.contains("\n  session c3a90b14, ticket 7,\n  client 812 at 10.0.0.7:50112\nbob"), "{text}");

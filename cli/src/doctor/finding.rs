@@ -77,17 +77,3 @@ pub fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
     gathered.sort_by_key(|finding| finding.level);
     gathered
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_at_several_servers_is_told_once_and_the_worst_first() {
-        let wrong = |at| Finding::wrong("appendonly", at, "no").set("yes");
-        let found = gathered(vec![Finding::note("alone", "a", "so"), wrong("a"), wrong("b")]);
-        let told: Vec<_> = found.iter().map(|it| (it.about, it.at.join(" "))).collect();
-        assert_eq!(told, [("appendonly", "a b".to_owned()), ("alone", "a".to_owned())]);
-        assert_eq!(found[0].mend.as_deref(), Some("CONFIG SET appendonly yes"));
-    }
-}

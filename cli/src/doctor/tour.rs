@@ -161,13 +161,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_read_from_what_a_master_says() {
-        assert_eq!(replica("ip=10.0.0.2,port=6379,state=online,offset=1,lag=0").as_deref(), Some("10.0.0.2:6379"));
-        assert_eq!(replica("state=online"), None);
-        assert!(is_a_replica("slave12") && !is_a_replica("slave_repl_offset") && !is_a_replica("role"));
-    }
-
-    #[test]
     fn nodes_of_a_cluster_are_those_with_a_part_in_it() {
         let told = "\
             a 10.0.0.1:6379@16379,one myself,master - 0 0 1 connected 0-5460\n\

@@ -170,26 +170,3 @@ pub fn text(reply: &Reply) -> Option<String> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn word(word: &str) -> Reply {
-        Reply::Text(word.into())
-    }
-
-    #[test]
-    fn a_refusal_of_a_key_says_nothing_about_the_command() {
-        assert!(is_about_the_command("NOPERM this user has no permissions to run the 'rlock.renew' command"));
-        assert!(!is_about_the_command("NOPERM No permissions to access a key"));
-        assert!(!is_about_the_command("ERR lease must be at least 1"));
-    }
-
-    #[test]
-    fn times_are_read_in_microseconds() {
-        assert_eq!(time(&Reply::List(vec![word("17"), word("5")])), Some(17_000_005));
-        assert_eq!(time(&Reply::List(vec![word("9223372036854775807"), word("0")])), None);
-        assert_eq!(time(&word("17")), None);
-    }
-}
