@@ -83,11 +83,6 @@ final class Native implements AutoCloseable {
         }
     }
 
-    /** The next line, for MONITOR. */
-    String line() {
-        return ((String) receive());
-    }
-
     private Object read() throws IOException {
         int kind = in.read();
         String line = readLine();

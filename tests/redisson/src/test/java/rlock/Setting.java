@@ -9,11 +9,13 @@ final class Setting {
     private Setting() {
     }
 
-    /** A number, a boolean, or a constant's name. */
-    static void set(Object config, String name, Object value) {
+    /** By a constant's name. */
+    static void set(Object config, String name, String value) {
         Method setter = setter(config, name);
-        Class<?> type = setter.getParameterTypes()[0];
-        call(setter, config, type.isEnum() ? constant(type, (String) value) : value);
+        Object constant = Arrays.stream(setter.getParameterTypes()[0].getEnumConstants())
+                .filter(each -> each.toString().equals(value))
+                .findFirst().orElseThrow();
+        call(setter, config, constant);
     }
 
     /** A name mapper that puts a prefix before each name. */
@@ -28,12 +30,6 @@ final class Setting {
     private static Method setter(Object config, String name) {
         return Arrays.stream(config.getClass().getMethods())
                 .filter(method -> method.getName().equals("set" + name) && !method.isBridge())
-                .findFirst().orElseThrow();
-    }
-
-    private static Object constant(Class<?> type, String name) {
-        return Arrays.stream(type.getEnumConstants())
-                .filter(each -> each.toString().equals(name))
                 .findFirst().orElseThrow();
     }
 

@@ -2,14 +2,14 @@ package rlock;
 
 import java.io.File;
 import java.lang.ref.WeakReference;
-import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import io.netty.channel.nio.NioEventLoopGroup;
 import org.junit.jupiter.api.Test;
@@ -67,9 +67,11 @@ class WrappedRedeployTest {
     }
 
     private static WeakReference<ClassLoader> deploy(Class<?> application) throws Exception {
-        ClassLoader loader = new URLClassLoader(Pattern.compile(File.pathSeparator)
-                .splitAsStream(System.getProperty("java.class.path")).map(WrappedRedeployTest::url).toArray(URL[]::new),
-                ClassLoader.getPlatformClassLoader());
+        List<URL> urls = new ArrayList<>();
+        for (String path : System.getProperty("java.class.path").split(File.pathSeparator)) {
+            urls.add(new File(path).toURI().toURL());
+        }
+        ClassLoader loader = new URLClassLoader(urls.toArray(URL[]::new), ClassLoader.getPlatformClassLoader());
         @SuppressWarnings("unchecked")
         Consumer<String> own = (Consumer<String>) loader.loadClass(application.getName()).getConstructor().newInstance();
         // Its threads are the test's, not the application's.
@@ -89,13 +91,5 @@ class WrappedRedeployTest {
         // Netty leaves values of its own behind in each thread that has used it.
         thread.join();
         return new WeakReference<>(loader);
-    }
-
-    private static URL url(String path) {
-        try {
-            return new File(path).toURI().toURL();
-        } catch (MalformedURLException e) {
-            throw new AssertionError(e);
-        }
     }
 }

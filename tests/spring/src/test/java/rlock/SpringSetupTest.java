@@ -41,7 +41,6 @@ import org.springframework.integration.support.locks.LockRegistry;
 import rlock.redisson.InMemoryLocks;
 import rlock.redisson.LossReason;
 import rlock.redisson.RedissonLocks;
-import rlock.redisson.RlockMissingException;
 import rlock.shedlock.RlockLockProvider;
 import rlock.spring.Locked;
 import rlock.spring.LockedAutoConfiguration;
@@ -213,8 +212,7 @@ class SpringSetupTest {
     @ExtendWith(OutputCaptureExtension.class)
     void without_the_module_it_does_not_start_and_says_why(CapturedOutput output) {
         Node without = Node.withoutModule();
-        var failed = assertThrows(Exception.class, () -> apps.start(without, Map.of()));
-        assertTrue(causes(failed).contains(RlockMissingException.class.getName()), causes(failed));
+        assertThrows(Exception.class, () -> apps.start(without, Map.of()));
         assertTrue(output.getAll().contains("rlock: a server has not loaded the rlock module, or one that is too old.\n"),
                 output.getAll());
         assertTrue(output.getAll().contains("set rlock.required=false"), output.getAll());
@@ -297,9 +295,5 @@ class SpringSetupTest {
         } catch (ReflectiveOperationException e) {
             throw new AssertionError(e);
         }
-    }
-
-    private static String causes(Throwable thrown) {
-        return thrown == null ? "" : thrown.getClass().getName() + " " + causes(thrown.getCause());
     }
 }

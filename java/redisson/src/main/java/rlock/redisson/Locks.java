@@ -76,8 +76,13 @@ final class Locks {
     private CompletableFuture<Object> send(Server by, Hold.Id id, Request request) {
         Session session = sessions.openAt(by.node(id.key));
         CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
-        return quick == null ? by.once(id.key, request) : quick.handle((reply, error) ->
-                Server.isRedirection(error) ? by.once(id.key, request) : quick).thenCompose(answer -> answer);
+        return quick == null ? by.once(id.key, request) : orRedirected(quick, by, id, request);
+    }
+
+    private static CompletableFuture<Object> orRedirected(
+            CompletableFuture<Object> sent, Server by, Hold.Id id, Request request) {
+        return sent.handle((reply, error) ->
+                Server.isRedirection(error) ? by.once(id.key, request) : sent).thenCompose(answer -> answer);
     }
 
     private CompletableFuture<Void> release(
@@ -204,13 +209,8 @@ final class Locks {
         Server.Node node = server.node(id.key);
         CompletableFuture<Session> session =
                 node == null ? CompletableFuture.completedFuture(null) : sessions.at(node).opened;
-        return session.handle((open, none) -> open == null ? server.once(id.key, request) : open.surely(request))
-                .thenCompose(answer -> answer).handle((reply, error) -> Server.isRedirection(error)
-                        ? server.once(id.key, request) : failedOr(reply, error)).thenCompose(answer -> answer);
-    }
-
-    private static CompletableFuture<Object> failedOr(Object reply, Throwable error) {
-        return error == null
-                ? CompletableFuture.completedFuture(reply) : CompletableFuture.failedFuture(Server.cause(error));
+        return orRedirected(session.handle((open, none) ->
+                open == null ? server.once(id.key, request) : open.surely(request)).thenCompose(answer -> answer),
+                server, id, request);
     }
 }
