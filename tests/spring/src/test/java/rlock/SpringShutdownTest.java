@@ -1,7 +1,6 @@
 package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.net.URI;
@@ -11,7 +10,6 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AutoClose;
@@ -135,6 +133,7 @@ class SpringShutdownTest {
         app.close();
         assertTrue(!isLocked("loop"));
         assertEquals("loop was interrupted", runs.join());
-        assertThrows(CompletionException.class, waits::join);
+        // The first one may release its lock before the other is interrupted, which then has the lock, and works.
+        assertTrue(waits.handle((said, refused) -> refused != null || said.equals("loop was interrupted")).join());
     }
 }
