@@ -145,6 +145,10 @@ pub fn nobody_listens(world: &World) {
     assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
 }
 
+pub fn an_address_that_is_none(world: &World) {
+    is_refused_as("configuration", world, json!({"url": "http://127.0.0.1:1"}));
+}
+
 /// Something else is at the address: it speaks another language, nonsense, or nothing. There is no word for which of
 /// these it is, but it is an error, and soon.
 pub fn no_server_at_all(world: &World) {

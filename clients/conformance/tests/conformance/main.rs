@@ -94,6 +94,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     errors::what_the_server_refuses ["owner"];
     errors::arguments_that_are_refused;
     errors::nobody_listens;
+    errors::an_address_that_is_none;
     errors::no_server_at_all;
     limits::a_limit_is_kept;
     limits::a_limit_is_kept_on_a_frozen_server;
