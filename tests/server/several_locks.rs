@@ -14,7 +14,6 @@ for_all_waiters!(
     the_end_of_the_last_lease_lets_in_within_5_ms,
     whoever_waits_is_passed_four_times_at_most,
     sets_with_the_same_locks_come_in_order,
-    a_set_of_the_holder_comes_with_its_lock,
     a_wait_that_ends_tells_what_is_left_longest,
     whoever_leaves_leaves_all_queues,
     a_grace_keeps_all_out,
@@ -501,23 +500,6 @@ fn sets_with_the_same_locks_come_in_order(scene: &mut Scene) {
         waiter.is_granted();
         holder = format!("h{number}");
     }
-}
-
-/// A holder is let in to its own lock whoever waits, and with it all that it waits for under its name.
-fn a_set_of_the_holder_comes_with_its_lock(scene: &mut Scene) {
-    scene.say("RLOCK.ACQUIRE a other 600000");
-    let mut first = scene.wait("RLOCK.ACQUIRE a first 600000 WAIT 0");
-    let mut single = scene.wait("RLOCK.ACQUIRE a bob 600000 WAIT 0");
-    let mut sets =
-        ["2 a b", "2 b a", "3 c a b"].map(|keys| scene.wait(&format!("RLOCK.MACQUIRE {keys} bob 600000 WAIT 0")));
-    scene.say("RLOCK.RELEASE a other");
-    first.is_granted();
-    scene.say("RLOCK.RELEASE a first");
-    single.is_granted();
-    for set in &mut sets {
-        set.is_granted();
-    }
-    assert_eq!(counts(scene, ["a", "b", "c"]), ["{bob:4}", "{bob:3}", "{bob:1}"]);
 }
 
 fn a_wait_that_ends_tells_what_is_left_longest(scene: &mut Scene) {

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 struct Poller(Child);
 
 impl Poller {
-    fn start(server: &Server, session: &Session, options: &str) -> Self {
+    fn start(server: &Server, session: &Session) -> Self {
         let mut cli = Command::new("redis-cli");
-        cli.arg("-s").arg(server.socket()).args(["-r", "-1", "RLOCK.EVENTS", &session.name]);
-        cli.args(options.split_ascii_whitespace()).stdout(Stdio::null());
+        cli.arg("-s").arg(server.socket()).args(["-r", "-1", "RLOCK.EVENTS", &session.name, "WAIT", "0"]);
+        cli.stdout(Stdio::null());
         let poller = Self(cli.spawn().expect("redis-cli is there"));
         let mut client = server.client();
         wait_until("it waits for events", || {
@@ -45,7 +45,7 @@ fn a_process_that_is_killed_is_passed_over_at_once_and_gone_after_its_ttl() {
     let mut second = start_waiting(&server, "RLOCK.ACQUIRE k second 600000 WAIT 0");
     let (mut killed, mut noticed) = (0, Vec::new());
     for _ in 0..5 {
-        let poller = Poller::start(&server, &ann, "WAIT 0");
+        let poller = Poller::start(&server, &ann);
         assert_eq!(client.figure("sessions_unattended"), 0);
         killed = client.time_ms();
         drop(poller);
@@ -78,7 +78,7 @@ fn what_is_granted_to_a_process_that_is_stopped_goes_with_its_lease() {
     client.say("RLOCK.ACQUIRE l holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 5000 WAIT 0", "1");
     ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "2");
-    let poller = Poller::start(&server, &ann, "WAIT 0");
+    let poller = Poller::start(&server, &ann);
     poller.signal(Signal::SIGSTOP);
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.fields("k"), "{ann:1}", "nobody could know that it is stopped");
@@ -101,7 +101,7 @@ fn a_process_that_goes_on_in_time_keeps_its_places() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    let poller = Poller::start(&server, &ann, "WAIT 0");
+    let poller = Poller::start(&server, &ann);
     poller.signal(Signal::SIGSTOP);
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     poller.signal(Signal::SIGCONT);
@@ -140,31 +140,6 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     assert_eq!(cid.receive(), Reply::Nil);
     client.say("RLOCK.RELEASE untouched holder");
     assert_eq!(ann.told("WAIT 10000"), [Event::granted(3, "untouched", None)]);
-}
-
-/// Also where only tickets wait that nobody attends: a lease that ends is noticed at once, and not when the lock is next
-/// looked at anyway.
-#[test]
-fn a_client_behind_tickets_that_nobody_attends_gets_the_lock_when_its_lease_ends() {
-    let (server, mut client, mut ann) = Server::with_session();
-    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    ann.hang_up(&server);
-    client.say("RLOCK.RELEASE k holder");
-    let late = (0..11).map(|_| {
-        assert_eq!(client.say("RLOCK.ACQUIRE k bob 30"), Reply::Nil, "past the ticket");
-        let end = client.expiry("k");
-        let mut cid = server.client();
-        assert_eq!(cid.say("RLOCK.ACQUIRE k cid 600000 WAIT 0"), Reply::Nil);
-        let granted = client.expiry("k") - 600_000;
-        client.say("RLOCK.RELEASE k cid");
-        granted - end
-    });
-    let mut late: Vec<_> = late.collect();
-    late.sort_unstable();
-    assert!(late[late.len() / 2] < 20, "mostly late by {late:?} ms");
-    assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "1", None)], "and the ticket has kept its place");
 }
 
 /// A session without a call that waits is attended for a tenth of its TTL after the last answer.
@@ -249,31 +224,6 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
     }
 }
 
-/// While too much is unread, calls do not wait for long: the acknowledgement may be behind them.
-#[test]
-fn a_call_behind_which_an_acknowledgement_comes_does_not_keep_it_waiting() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say_all((0..1_001).map(|number| format!("RLOCK.ACQUIRE k:{number} holder 600000")));
-    client.say_all(
-        (0..1_001)
-            .map(|number| format!("RLOCK.ACQUIRE k:{number} ann 600000 WAIT 0 SESSION the-session-of-ann {number}")),
-    );
-    let name = ann.name.clone();
-    ann.arm("WAIT 0");
-    // Behind the call that waits is another one, and only the third acknowledges what the first tells.
-    ann.connection.send_together(&[
-        &["RLOCK.EVENTS", &name, "WAIT", "0"][..],
-        &["RLOCK.EVENTS", &name, "ACK", "1001", "WAIT", "1"],
-    ]);
-    client.transaction((0..1_001).map(|number| format!("RLOCK.RELEASE k:{number} holder")));
-    assert_eq!(ann.connection.receive().events().len(), 1_001);
-    let before = client.time_ms();
-    assert_eq!((ann.connection.receive().events(), ann.connection.receive().events()), (vec![], vec![]));
-    let ms = client.time_ms() - before;
-    assert!(ms < 5_000, "the second call kept the acknowledgement waiting for {ms} ms");
-    assert_eq!(client.figure("events_unacknowledged"), 0);
-}
-
 /// The server itself was silent: no process could give a sign of life. Those whose call waited are still there.
 #[test]
 fn a_server_that_stood_still_ends_no_session_whose_call_waits() {
@@ -308,18 +258,4 @@ fn a_pause_of_all_clients_ends_no_session() {
     assert_eq!((client.figure("sessions"), client.figure("tickets")), (1, 1));
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
-}
-
-/// A wait ends when its time is up, whoever is there.
-#[test]
-fn the_time_of_a_ticket_is_up_though_nobody_attends_it() {
-    let (server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1500", "1");
-    ann.hang_up(&server);
-    client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.figure("tickets"), 1, "it is passed over");
-    wait_until("the time is up", || client.figure("timeouts") == 1);
-    let told = ann.until_told(1);
-    assert_eq!((told[0].outcome.as_str(), told[0].value.as_int()), ("timeout", 0), "nobody has it: {told:?}");
 }

@@ -62,35 +62,6 @@ fn all_read_holds_of_one_holder_are_given_back() {
 }
 
 #[test]
-fn an_event_that_is_no_grant_is_dropped() {
-    let (_server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    for ticket in ["1", "2"] {
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", ticket);
-    }
-    wait_until("the time is up", || client.figure("events_unacknowledged") == 2);
-    assert_eq!(ann.cancel("1"), Reply::Int(1));
-    let told = ann.told("");
-    assert_eq!((told.len(), told[0].ticket.as_str(), told[0].seq), (1, "2", 2), "the numbers are as they were given");
-    assert_eq!(ann.told("ACK 2"), []);
-    assert_eq!(ann.cancel("1 2"), Reply::Int(0));
-    assert_eq!(kept(&mut client), [1, 0, 0, 0]);
-    assert_eq!(client.fields("k"), "{holder:1}");
-    // Also behind one that was taken back last, and was told.
-    for (seq, is_told) in [(3, true), (4, false)] {
-        ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", "1");
-        if is_told {
-            assert_eq!(ann.told("WAIT 10000")[0].seq, seq);
-        } else {
-            wait_until("the time is up", || client.figure("events_unacknowledged") == 1);
-        }
-        assert_eq!(ann.cancel("1"), Reply::Int(1));
-    }
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 1", "1");
-    assert_eq!(ann.told("WAIT 10000")[0].seq, 5, "no number is given twice");
-}
-
-#[test]
 fn without_tickets_the_session_ends() {
     let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");

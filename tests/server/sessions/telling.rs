@@ -312,25 +312,6 @@ fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits()
     assert_eq!(seqs(&ann.told("WAIT 0")), [1], "there is nobody else any more");
 }
 
-/// All of the calls that wait on the former connection, not just the first of them.
-#[test]
-fn all_that_waited_on_the_former_connection_are_answered_empty() {
-    let (server, mut client, mut ann) = Server::with_session();
-    let (id, name) = (ann.connection.say("CLIENT ID").as_int(), ann.name.clone());
-    let call: &[&str] = &["RLOCK.EVENTS", &name, "WAIT", "0"];
-    ann.connection.send_together(&[call, call, call]);
-    client.until_blocked(id);
-    let mut next = server.client();
-    let id = next.say("CLIENT ID").as_int();
-    next.send(call);
-    for _ in 0..3 {
-        assert_eq!(ann.connection.receive(), list([]));
-    }
-    client.until_blocked(id);
-    grant(&mut client, &mut ann, "k", 1);
-    assert_eq!(seqs(&next.receive().events()), [1], "it is the present connection that is told");
-}
-
 /// A peer that vanished without a word is noticed within the TTL, so no call waits for longer than a third of it.
 #[test]
 fn a_call_waits_for_a_third_of_the_ttl_at_most() {
@@ -410,21 +391,4 @@ fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
         assert_eq!(ann.told(&format!("ACK {seq}")), []);
         assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     }
-}
-
-#[test]
-fn a_connection_that_is_killed_while_it_waits_takes_nothing_with_it() {
-    let (server, mut client, mut ann) = Server::with_session();
-    client.say("RLOCK.ACQUIRE k holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
-    let id = ann.connection.say("CLIENT ID").as_int();
-    ann.arm("WAIT 0");
-    assert_eq!(client.say(&format!("CLIENT KILL ID {id}")), Reply::Int(1));
-    assert_eq!(ann.connection.try_receive(), None);
-    assert_eq!((client.figure("tickets"), client.figure("sessions_unattended")), (1, 1));
-    ann.reconnect(&server);
-    ann.arm("WAIT 0");
-    assert_eq!(client.figure("sessions_unattended"), 0);
-    client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.connection.receive().events(), [Event::granted(1, "1", None)]);
 }
