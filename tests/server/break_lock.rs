@@ -35,20 +35,6 @@ fn tokens_go_on_growing() {
 }
 
 #[test]
-fn dead_readers_leave_nothing() {
-    let (_server, mut client) = Server::with_client();
-    for command in ["RLOCK.RACQUIRE k ann 20", "RLOCK.RACQUIRE k ann 600000", "RLOCK.RACQUIRE k dead 20"] {
-        client.say(command);
-    }
-    wait_until("two read holds have ended", || {
-        ["ann", "dead"].iter().all(|name| client.expiry(&format!("{{k}}:{name}:rwlock_timeout:1")) == -2)
-    });
-    assert_eq!(client.keys(), ["k", "{k}:ann:rwlock_timeout:2"]);
-    assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
-    assert_eq!(client.keys(), [""; 0]);
-}
-
-#[test]
 fn a_lock_that_scripts_have_corrupted_is_broken() {
     let (_server, mut client) = Server::with_client();
     // Redisson's scripts do not look at the kind: a plain lock on a read-write lock, and the reverse.

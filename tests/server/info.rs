@@ -39,16 +39,6 @@ fn each_grant_is_counted_by_how_it_came() {
 }
 
 #[test]
-fn readers_that_a_release_lets_in_are_all_handed_over_to() {
-    let (server, mut client) = Server::with_client();
-    client.say("RLOCK.WACQUIRE k ann 600000");
-    let _readers: Vec<_> =
-        (0..3).map(|number| start_waiting(&server, &format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();
-    client.say("RLOCK.RELEASE k ann");
-    assert_eq!((client.figure("hand_offs"), client.figure("grants_after_wait")), (3, 3));
-}
-
-#[test]
 fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE other ann 600000");

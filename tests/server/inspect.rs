@@ -187,18 +187,6 @@ fn a_waiter_on_the_network_has_an_address() {
 }
 
 #[test]
-fn a_lock_that_is_free_and_still_waited_for() {
-    let (server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE k ann 600000");
-    let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    client.say("CONFIG SET maxmemory 1");
-    client.say("RLOCK.RELEASE k ann");
-    let seen = client.say("RLOCK.INSPECT k");
-    assert_eq!((of(&seen, "kind"), of(&seen, "waiter-count")), (&text("none"), &Reply::Int(1)));
-    assert_eq!(texts(of(&seen, "waiters"), "holder"), ["bob"]);
-}
-
-#[test]
 fn a_count_bounds_what_is_shown_and_not_what_is_told() {
     let (server, mut client) = Server::with_client();
     for number in 0..120 {

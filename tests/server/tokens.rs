@@ -142,14 +142,6 @@ fn a_counter_ahead_of_the_time_goes_on_by_one() {
 }
 
 #[test]
-fn redisson_goes_on_from_the_time() {
-    let (_server, mut client) = by_clock();
-    let first = token(&mut client);
-    assert_eq!(client.say("INCR redisson_lock_token:{k}"), Reply::Int(first + 1));
-    assert!(token(&mut client) > first + 1);
-}
-
-#[test]
 fn followers_are_told_the_token_itself() {
     let (server, mut client) = by_clock();
     let mut tap = Tap::on(&server);

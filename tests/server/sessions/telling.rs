@@ -244,35 +244,6 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     assert_eq!(client.figure("events_unacknowledged"), 0);
 }
 
-#[test]
-fn a_call_from_another_connection_takes_over() {
-    let (server, mut client, mut ann) = Server::with_session();
-    ann.arm("WAIT 0");
-    let mut next = server.client();
-    let id = next.say("CLIENT ID").as_int();
-    next.send(&["RLOCK.EVENTS", &ann.name, "WAIT", "0"]);
-    assert_eq!(ann.connection.receive(), list([]), "the former is answered empty");
-    client.until_blocked(id);
-    grant(&mut client, &mut ann, "k", 1);
-    assert_eq!(seqs(&next.receive().events()), [1]);
-    // And it was not told meanwhile what the next one is told, even if there was news in the same turn.
-    std::mem::swap(&mut ann.connection, &mut next);
-    ann.arm("ACK 1 WAIT 0");
-    client.say("RLOCK.ACQUIRE l holder 600000");
-    ann.wait_for("RLOCK.ACQUIRE l ann 600000 WAIT 0", "l");
-    client.send_together(&[&["RLOCK.EVENTS", &ann.name], &["RLOCK.RELEASE", "l", "holder"]]);
-    assert_eq!((client.receive(), client.receive()), (list([]), Reply::Int(1)));
-    assert_eq!(ann.connection.receive(), list([]), "the former is answered empty all the same");
-    assert_eq!(seqs(&client.say(&format!("RLOCK.EVENTS {}", ann.name)).events()), [2]);
-    // What it sends now it might have sent before. A while later it takes over again, and so is told.
-    let mut told = Vec::new();
-    wait_until("it takes over again", || {
-        told = seqs(&ann.told(""));
-        !told.is_empty()
-    });
-    assert_eq!(told, [2]);
-}
-
 /// Two processes by one name would cut each other off for ever, as fast as the server can answer.
 #[test]
 fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits() {

@@ -7,11 +7,9 @@ use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
 for_all_waiters!(
     those_who_wait_are_served_in_the_order_of_coming,
     a_waiter_of_each_side_is_granted_its_lease_and_token,
-    a_lock_that_is_free_is_granted_without_waiting,
     the_hand_over_replicates_in_one_step_without_the_key_going,
     dead_readers_go_when_the_lock_is_handed_over,
     readers_are_let_in_together_up_to_the_next_writer,
-    all_who_wait_under_the_name_of_a_holder_are_let_in_with_it,
 );
 
 fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
@@ -48,20 +46,6 @@ fn a_waiter_of_each_side_is_granted_its_lease_and_token(scene: &mut Scene) {
         assert_eq!(scene.fields("k"), granted, "{ask}");
         assert_eq!(scene.say("RLOCK.RELEASE k bob"), Reply::Int(1));
     }
-}
-
-fn a_lock_that_is_free_is_granted_without_waiting(scene: &mut Scene) {
-    for command in [
-        "RLOCK.ACQUIRE k ann 600000 WAIT 0",
-        "RLOCK.ACQUIRE k ann 600000 WAIT 1000",
-        "RLOCK.WACQUIRE rw ann 600000 WAIT 0",
-        "RLOCK.RACQUIRE rw ann 600000 WAIT 1000",
-    ] {
-        assert_eq!(scene.ask(command), Reply::Nil, "{command}, and so is one's own");
-    }
-    assert_eq!(scene.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0 FENCED"), list([Reply::Nil, Reply::Int(1)]));
-    assert_eq!(scene.fields("k"), "{ann:3}", "each of them is a hold of its own");
-    assert_eq!(scene.figures(["waits", "tickets", "events_unacknowledged"]), [0; 3]);
 }
 
 fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene) {
@@ -193,20 +177,4 @@ fn readers_are_let_in_together_up_to_the_next_writer(scene: &mut Scene) {
         scene.say(&format!("RLOCK.RELEASE k {holder}"));
     }
     assert_eq!(scene.figure("waiters"), 0);
-}
-
-/// A holder is granted its own lock at once, so when one of its waits is over all are.
-fn all_who_wait_under_the_name_of_a_holder_are_let_in_with_it(scene: &mut Scene) {
-    scene.say("RLOCK.WACQUIRE k ann 600000");
-    let mut same = vec![scene.wait("RLOCK.WACQUIRE k same 600000 WAIT 0")];
-    let mut other = scene.wait("RLOCK.WACQUIRE k other 600000 WAIT 0");
-    for side in ["W", "W", "R"] {
-        same.push(scene.wait(&format!("RLOCK.{side}ACQUIRE k same 600000 WAIT 0")));
-    }
-    scene.say("RLOCK.RELEASE k ann");
-    same.iter_mut().for_each(Waiter::is_granted);
-    assert_eq!(scene.fields("k"), "{mode:write,same:1,same:write:3}", "a writer may read");
-    assert_eq!(scene.figure("waiters"), 1);
-    assert_eq!(scene.say("RLOCK.RELEASE k same ALL"), Reply::Int(1));
-    other.is_granted();
 }
