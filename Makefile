@@ -23,7 +23,7 @@ endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: nightly test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
-.PHONY: explore chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-redisson lint package fmt docs clean
+.PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-redisson lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -121,6 +121,10 @@ test-sanitized: setup module ## run the server tests on the newest servers, with
 explore: ## visit every state that a small world of the core can come to in 7 steps; or: STEPS=8
 	EXPLORE_STEPS=$(or $(STEPS),7) cargo test --release -p rlock-core --test model explored -- --nocapture
 	FAILOVER_TICKS=1 cargo test --release -p rlock-core --test failover one_holds -- --nocapture
+
+core-mutants: ## check that core's tests catch mutants of core's files that have changed since; some: FILES="core/src/lock/plain.rs"; hours: FILES=--all
+	@scripts/setup.sh mutants
+	@scripts/core-mutants.sh $(FILES)
 
 test-miri: ## run the tests of the module's allocator under Miri, which is a part of Rust's nightly toolchain
 	CARGO_TARGET_DIR=$(target)/miri cargo +nightly miri test -p rlock --lib alloc

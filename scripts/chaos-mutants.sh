@@ -3,8 +3,10 @@
 #
 # A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the
 # module or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find
-# nothing in the same worlds with the same seeds where nothing is broken. What came of it is also in
-# target/mutants/table.md, what each run said in target/mutants/logs, and the histories in target/mutants/histories.
+# nothing in the same worlds with the same seeds where nothing is broken. What was caught is then in docs/proof/mutants.md, if
+# what was built is committed; what each run said is in target/mutants/logs, and the histories in target/mutants/histories.
+#
+# Only defects of what core's own tests cannot see are here: those of core are for make core-mutants.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
 # world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in
@@ -141,36 +143,27 @@ cp "$built/librlock.so" "$built/rlock-chaos" "$built/deps/librlock_chaos_clock.s
 mapfile -t worlds < <(for name in "${names[@]}"; do said "$name" world; done | sort -u)
 try_sound "${worlds[@]}"
 
-rows="" failed=0 caught=0
+rows="" failed=0 caught=0 commit=$(git rev-parse --short HEAD)
 # Those of the client last: after them the module need not be built again.
 for kind in module client; do
     for name in "${names[@]}"; do
         [ "$(said "$name" builds)" = "$kind" ] || continue
         try_mutant "$name"
         echo "$name: $result${after:+ ($after)}"
-        if [ -n "$after" ]; then caught=$((caught + 1)); else failed=1; fi
-        rows+="| $name | $(said "$name" "what is wrong") | $kind | $(said "$name" world) | $result | $after |"$'\n'
+        if [ -n "$after" ]; then
+            caught=$((caught + 1))
+            rows+="| $name | $(said "$name" "what is wrong") | $kind | $(said "$name" world) | $result | $after | $commit |"$'\n'
+        else
+            failed=1
+        fi
     done
 done
 
-{
-    echo "| defect | what is wrong | in the | world | caught by | after |"
-    echo "|---|---|---|---|---|---|"
-    printf '%s' "$rows"
-} >"$place/table.md"
-
-if [ $# = 0 ] && [ "$failed" = 0 ]; then
-    mkdir -p docs/proof
-    {
-        echo "# What the checker caught"
-        echo
-        echo "Each row is a build of the module or of the client with one defect, as in [chaos/mutants](../../chaos/mutants), under the"
-        echo "chaos of [proof.md](../proof.md). \`make chaos-mutants\` writes this page when it has caught all of them."
-        echo
-        cat "$place/table.md"
-    } >docs/proof/mutants.md
+printf '\n%s' "$rows"
+if git diff --quiet HEAD -- core src client chaos; then
+    scripts/mutants-page.sh <<<"$rows"
+else
+    echo "chaos-mutants: there are changes without a commit, so the page does not tell of this run" >&2
 fi
-
-printf '\n%s\n' "$(cat "$place/table.md")"
 echo "caught: $caught of ${#names[@]}, in $((SECONDS / 60)) min $((SECONDS % 60)) s"
 exit "$failed"

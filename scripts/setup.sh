@@ -8,7 +8,7 @@
 # reads the package lists first, and keeps the distribution's server from being started. scripts/test-setup.sh types it.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|package|bench|servers|tcl|bare|clients [python] [node] [go] [java]
+usage="usage: scripts/setup.sh build|run|test|lint|package|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
 cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap git python node go java"
 
@@ -17,7 +17,7 @@ say() { echo "setup: $*" >&2; }
 languages="" wanted="" no_remove=--no-remove
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | package | bench | servers | tcl | bare) ;;
+build | run | test | lint | package | bench | mutants | servers | tcl | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -127,6 +127,8 @@ survey() {
     # To build servers, and for the tests that servers have of their own.
     servers) check cc has_c && check c++ has c++ && check openssl has_openssl && return ;;
     tcl) check tcl has tclsh && return ;;
+    # Core needs no libclang.
+    mutants) check cc has_c && check rust has_rust && return ;;
     esac
     check cc has_c
     check libclang has_libclang
@@ -332,8 +334,17 @@ give_up() {
     exit 1
 }
 
+# All is there. cargo-mutants, which is no package of Debian's, needs a newer Rust than rlock does, and says so itself.
+ready() {
+    local version=27.1.0 tools=${CARGO_TARGET_DIR:-target}/tools
+    [ "$purpose" = mutants ] || exit 0
+    [[ "$("$tools/bin/cargo-mutants" mutants --version 2>/dev/null)" = *" $version" ]] ||
+        cargo install --quiet --locked --root "$tools" "cargo-mutants@$version"
+    exit
+}
+
 survey
-[ -n "$missing" ] || exit 0
+[ -n "$missing" ] || ready
 has apt-get || without_apt
 
 as_root_line="sudo COMMAND"
@@ -375,7 +386,7 @@ if [[ ${#steps[@]} = 1 && ${steps[*]} == *" component add "* ]]; then
 fi
 [ "$purpose" != install ] || [ -z "$done" ] || { [ -z "$by_hand" ] || say "by hand: $by_hand"; exit 0; }
 survey
-[ -n "$missing" ] || exit 0
+[ -n "$missing" ] || ready
 plan
 [ -n "$done" ] || look_for_trouble
 give_up

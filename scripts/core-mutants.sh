@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# scripts/core-mutants.sh [--all | FILE...]: mutants of core/src by cargo-mutants, judged by core's own tests. Without a file:
+# those in the files that have changed since the commit in their row of docs/proof/mutants.md.
+#
+# Each mutant is judged twice at most: by short histories, which catch most in seconds; what survives these, by the tests as they
+# are. A mutant takes 5 to 10 s on a quiet machine, so a file takes minutes, and --all two to three hours. JOBS: how many at a
+# time. What cargo-mutants said is in target/core-mutants.
+#
+# A mutant that is missed needs a test, or, if it changes nothing, a line in core/mutants.toml that says why.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export PATH=$target/tools/bin:$PATH
+place=$target/core-mutants out=$target/core-mutants/mutants.out
+# Each copy of the sources has a place of its own for what is built of it.
+unset CARGO_TARGET_DIR
+
+mutants() {
+    cargo mutants --config core/mutants.toml --package rlock-core --colors never "$@"
+}
+
+# row FILE: its row in the page.
+row() {
+    grep -F "| $1 |" docs/proof/mutants.md || true
+}
+
+has_changed() {
+    local commit
+    commit=$(row "$1" | sed 's/.*| \([0-9a-f]*\) |$/\1/')
+    [ -z "$commit" ] || ! git diff --quiet "$commit" -- "$1" 2>/dev/null
+}
+
+mapfile -t all < <(mutants --list | cut -d: -f1 | sort -u)
+if [ "${1:-}" = --all ]; then
+    files=("${all[@]}")
+elif [ $# -gt 0 ]; then
+    files=("$@")
+else
+    files=()
+    for file in "${all[@]}"; do ! has_changed "$file" || files+=("$file"); done
+fi
+[ ${#files[@]} -gt 0 ] || { echo "core-mutants: no file of core has changed since it was tried" && exit 0; }
+
+# judge NAME OPTION...: tries the mutants, and puts what came of them into $place/NAME. It tells of those that are missed or
+# have no end by its exit code, too.
+judge() {
+    local status=0
+    mutants --output "$place" --jobs "${JOBS:-2}" "${files[@]/#/--file=}" "${@:2}" || status=$?
+    case $status in
+    0 | 2 | 3) cp -r "$out" "$place/$1" ;;
+    *) echo "core-mutants: cargo-mutants has failed, with the exit code $status" >&2 && exit 1 ;;
+    esac
+}
+
+rm -rf "$place" && mkdir -p "$place"
+# A random history that fails need not be made shorter.
+export PROPTEST_MAX_SHRINK_ITERS=0
+EXPLORE_STEPS=3 PROPTEST_CASES=100 judge short
+if [ -s "$place/short/missed.txt" ] || [ -s "$place/short/timeout.txt" ]; then
+    judge whole --iterate
+else
+    mkdir "$place/whole" && touch "$place/whole"/{caught,missed,timeout,unviable}.txt
+fi
+
+commit=$(git rev-parse --short HEAD)
+count() {
+    cat "${@:2}" | grep -cF "$1:" || true
+}
+rows=""
+for file in "${files[@]}"; do
+    caught=$(count "$file" "$place"/{short,whole}/caught.txt)
+    missed=$(count "$file" "$place/whole/missed.txt")
+    endless=$(count "$file" "$place/whole/timeout.txt")
+    unviable=$(count "$file" "$place"/{short,whole}/unviable.txt)
+    rows+="| $file | $((caught + missed + endless + unviable)) | $caught | $endless | $unviable | $missed | $commit |"$'\n'
+done
+rows+=$(sed 's/^\([^ ]*\) \(.*\)$/- `\1` \2/' "$place/whole/missed.txt")
+
+printf '\n%s\n' "$rows"
+if git diff --quiet HEAD -- core; then
+    scripts/mutants-page.sh <<<"$rows"
+else
+    echo "core-mutants: core has changes without a commit, so the page does not tell of this run" >&2
+fi
+[ ! -s "$place/whole/missed.txt" ]

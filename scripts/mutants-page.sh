@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# scripts/mutants-page.sh: writes docs/proof/mutants.md. Reads rows of its tables, and lines of what was missed, from the
+# standard input; keeps all others that the page has, of files and patches that are still there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+page=docs/proof/mutants.md
+new=$(cat)
+old=$(cat "$page" 2>/dev/null || true)
+
+# table PATTERN: the rows whose first cell is like that, the new ones first, one of each, in their order.
+table() {
+    local row cell
+    printf '%s\n%s\n' "$new" "$old" | awk -F' \\| ' -v row="^[|] $1\$" '$1 ~ row && !seen[$1]++' | sort | while IFS= read -r row; do
+        cell=${row#| } cell=${cell%% |*}
+        [ ! -e "$cell" ] && [ ! -e "chaos/mutants/$cell.patch" ] || echo "$row"
+    done
+}
+
+# What was missed in a file is as old as the file's row.
+missed() {
+    local file
+    for file in $(table 'core/src/[a-z_/]+[.]rs' | awk '$12 > 0 { print $2 }'); do
+        if grep -qF "| $file |" <<<"$new"; then grep "^- \`$file:" <<<"$new"; else grep "^- \`$file:" <<<"$old"; fi || true
+    done
+}
+
+files=$(table 'core/src/[a-z_/]+[.]rs')
+{
+    cat <<'END'
+# Which defects the tests catch
+
+A test that passes may be one that sees nothing. So defects are put into the code, one at a time, and the tests have to fail.
+This page is written by `make core-mutants` and `make chaos-mutants`, not by hand. Each row tells the commit at which it was
+tried; what was not tried since keeps its row.
+
+## Core, by its own tests
+
+`make core-mutants` has [cargo-mutants](https://mutants.rs) change the rules and the queues in every way that it knows: a
+function returns something else, an operator is another one, an arm of a match is missing. The judges are the tests of
+`rlock-core`: every history of a small world, random histories, and the tests of its parts. A mutant that does not compile
+is none; one with which a test does not end was noticed. [core/mutants.toml](../../core/mutants.toml) names those that change
+nothing, each with the reason.
+
+| file | mutants | caught | without an end | not compiled | missed | at commit |
+|---|---|---|---|---|---|---|
+END
+    echo "$files"
+    awk -F' \\| ' '{ all += $2; caught += $3; long += $4; none += $5; missed += $6 }
+        END { printf "\nTogether: %d mutants in %d files. Caught: %d, without an end: %d, not compiled: %d, missed: %d.\n",
+            all, NR, caught, long, none, missed }' <<<"$files"
+    if [ -n "$(missed)" ]; then
+        printf '\nMissed:\n\n'
+        missed
+    fi
+    cat <<'END'
+
+## The module and the client, by chaos
+
+Each row is a build of the module or of the client with one defect, as in [chaos/mutants](../../chaos/mutants), under the
+chaos of [proof.md](../proof.md). A seed decides what goes wrong when, not how the machine fares with it, so a defect may live
+through a run: `make chaos-mutants` tries one seed after the other.
+
+| defect | what is wrong | in the | world | caught by | after | at commit |
+|---|---|---|---|---|---|---|
+END
+    table '[a-z-]+'
+} >"$page.new"
+mv "$page.new" "$page"
