@@ -63,7 +63,8 @@ else
     mkdir "$place/whole" && touch "$place/whole"/{caught,missed,timeout,unviable}.txt
 fi
 
-commit=$(git rev-parse --short HEAD)
+# Of what was tried: later commits elsewhere change nothing of it.
+commit=$(git log -1 --format=%h -- core/src core/tests)
 count() {
     cat "${@:2}" | grep -cF "$1:" || true
 }
@@ -78,7 +79,7 @@ done
 rows+=$(sed 's/^\([^ ]*\) \(.*\)$/- `\1` \2/' "$place/whole/missed.txt")
 
 printf '\n%s\n' "$rows"
-if git diff --quiet HEAD -- core; then
+if git diff --quiet HEAD -- core/src core/tests; then
     scripts/mutants-page.sh <<<"$rows"
 else
     echo "core-mutants: core has changes without a commit, so the page does not tell of this run" >&2
