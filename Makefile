@@ -23,7 +23,7 @@ endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
 .PHONY: nightly test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
-.PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick bench-redisson lint package fmt docs clean
+.PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -196,9 +196,6 @@ bench: module ## measure locks and waiters against the usual alternatives; write
 
 bench-quick: module ## a short bench; writes target/bench/results.md
 	@scripts/bench.sh quick
-
-bench-redisson: module ## measure Redisson itself against the commands, in one JVM; writes docs/bench/redisson.md
-	@scripts/bench.sh redisson
 
 clean: ## remove everything that was built or fetched
 	cargo clean

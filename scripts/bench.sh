@@ -1,39 +1,31 @@
 #!/usr/bin/env bash
-# scripts/bench.sh whole|quick|redisson: builds what measures, and measures.
+# scripts/bench.sh whole|quick [PART...]: builds what measures, and measures these parts or all.
 #
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 mode=${1:-}
 case $mode in
-whole | redisson) results=docs/bench ;;
-quick) results=${CARGO_TARGET_DIR:-target}/bench ;;
-*) echo "usage: scripts/bench.sh whole|quick|redisson" >&2 && exit 2 ;;
+whole) results=docs/bench ;;
+quick) results=$target/bench ;;
+*) echo "usage: scripts/bench.sh whole|quick [PART...]" >&2 && exit 2 ;;
 esac
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-program=$target/release/rlock-bench
+export RLOCK_MODULE=${RLOCK_MODULE:-$target/release/librlock.so}
 
-command=("$program" "$mode" "$results")
-if [ "$mode" = redisson ]; then
-    scripts/setup.sh clients java
-    classes=$target/bench/redisson
-    quietly=(mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never)
-    "${quietly[@]}" --file java/pom.xml -pl redisson -Dmaven.javadoc.skip "-Dout=$classes" package
-    jar=$classes/rlock-redisson/rlock-redisson-0.1.0.jar
-    "${quietly[@]}" --file bench/redisson "-Doutput=$classes" "-Drlock.jar=$jar" compile
-    command+=(java -cp "$classes/classes:$classes/libraries/*" Compare)
-else
-    # Without valgrind there is still the clock.
-    scripts/setup.sh bench || true
-fi
-
-# Beside the module, and as it is built.
+# Without valgrind only the clock measures.
+scripts/setup.sh bench || true
 echo "bench: 1 of 2: builds what measures"
-cargo build --profile module --package rlock-bench-noop
 cargo build --release --package rlock-bench
 
 # Ten thousand clients need as many files.
 ulimit -S -n "$(ulimit -H -n)"
 echo "bench: 2 of 2: measures ($mode) on ${RLOCK_SERVER:-redis-server}; the results go to $results"
-exec "${command[@]}"
+# In a process group of its own, so that whatever ends this script ends all servers, and no file of theirs is left.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+setsid "$target/release/rlock-bench" "$mode" "$results" "${@:2}" &
+trap 'kill -KILL -- "-$!" 2>/dev/null || true; wait; rm -rf "$TMPDIR"' EXIT
+trap 'echo "bench: interrupted: nothing is written" >&2; exit 130' INT TERM HUP
+wait "$!"

@@ -1,34 +1,38 @@
-//! On what it was measured.
+//! What it was measured on.
 
 use std::process::Command;
 
 pub struct Environment {
     pub server: String,
-    pub valgrind: Option<String>,
+    /// Empty if it is not there.
+    pub valgrind: String,
+    /// The commit of this project. Empty outside of a repository.
+    pub commit: String,
     pub processors: usize,
     pub architecture: &'static str,
-    /// How busy the machine was before the run: the mean number of running processes over five minutes.
-    pub load: Option<f64>,
+    /// The mean number of running processes in the five minutes before.
+    pub load: String,
 }
 
 impl Environment {
     pub fn look() -> Self {
-        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let server = std::env::var("RLOCK_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let version = first_line(&server, "--version").unwrap_or_default();
         // "Redis server v=7.0.15 sha=…"
+        let version = first_line(&server, &["--version"]);
         let short = version.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Self {
             server: short.replace(" server v=", " "),
-            valgrind: first_line("valgrind", "--version"),
+            valgrind: first_line("valgrind", &["--version"]),
+            commit: first_line("git", &["describe", "--always", "--dirty"]),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             architecture: std::env::consts::ARCH,
-            load: load.split(' ').nth(1).and_then(|load| load.parse().ok()),
+            load: load.split(' ').nth(1).unwrap_or_default().to_owned(),
         }
     }
 }
 
-fn first_line(program: &str, argument: &str) -> Option<String> {
-    let output = Command::new(program).arg(argument).output().ok()?;
-    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+fn first_line(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned()
 }

@@ -1,25 +1,19 @@
-//! What was measured, and nothing else: samples in the order in which they were taken.
+//! Samples of what was measured, in the order in which they were taken.
 
-use crate::profile::Profile;
-
+#[derive(Default)]
 pub struct Figures {
-    pub all: Vec<Figure>,
+    all: Vec<Figure>,
     /// What could not be measured, and why.
     pub left_out: Vec<String>,
-    pub profiles: Vec<Profile>,
 }
 
 pub struct Figure {
-    pub id: String,
+    id: String,
     pub unit: &'static str,
-    pub samples: Vec<f64>,
+    samples: Vec<f64>,
 }
 
 impl Figures {
-    pub fn new() -> Self {
-        Self { all: Vec::new(), left_out: Vec::new(), profiles: Vec::new() }
-    }
-
     pub fn add(&mut self, id: &str, unit: &'static str, sample: f64) {
         match self.all.iter_mut().find(|figure| figure.id == id) {
             Some(figure) => figure.samples.push(sample),
@@ -31,25 +25,8 @@ impl Figures {
         self.all.iter().find(|figure| figure.id == id)
     }
 
-    pub fn median(&self, id: &str) -> Option<f64> {
-        self.get(id).map(Figure::median)
-    }
-
-    /// How many times the one is the other: the median over the rounds, in each of which both had their turn.
-    pub fn ratio(&self, one: &str, other: &str) -> Option<f64> {
-        let (one, other) = (self.get(one)?, self.get(other)?);
-        let ratios = one.samples.iter().zip(&other.samples).map(|(one, other)| one / other);
-        Some(median(ratios.collect()))
-    }
-
-    /// How much more the one is than the other, each taken by itself.
-    pub fn difference(&self, one: &str, other: &str) -> Option<f64> {
-        Some(self.median(one)? - self.median(other)?)
-    }
-
-    /// Why this could not be measured, if it was tried.
-    pub fn why_not(&self, what: &str) -> Option<&str> {
-        self.left_out.iter().find_map(|left_out| left_out.strip_prefix(what)?.strip_prefix(": "))
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 }
 
@@ -58,13 +35,28 @@ impl Figure {
         median(self.samples.clone())
     }
 
-    pub fn lowest(&self) -> f64 {
-        self.samples.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
     pub fn highest(&self) -> f64 {
         self.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
+
+    /// How many times as good as the other one, in each round: a rate is good if it is high, a cost if it is low.
+    pub fn against(&self, other: &Self) -> Ratios {
+        let is_rate = self.unit.ends_with("/s");
+        let ratio = |(one, other): (&f64, &f64)| if is_rate { one / other } else { other / one };
+        let ratios: Vec<_> = self.samples.iter().zip(&other.samples).map(ratio).collect();
+        Ratios {
+            lowest: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            highest: ratios.iter().copied().fold(0.0, f64::max),
+            median: median(ratios),
+        }
+    }
+}
+
+/// Of the rounds, in each of which both had their turn.
+pub struct Ratios {
+    pub median: f64,
+    pub lowest: f64,
+    pub highest: f64,
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {

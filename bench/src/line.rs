@@ -1,5 +1,6 @@
 //! A connection whose replies are read line by line, and hardly looked at.
 
+use redis::ToRedisArgs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -76,7 +77,7 @@ impl<S: AsyncRead + Unpin> Line<S> {
     }
 }
 
-pub fn packed(words: &[&str]) -> Vec<u8> {
+pub fn packed(words: &[impl ToRedisArgs]) -> Vec<u8> {
     let mut command = redis::Cmd::new();
     command.arg(words);
     command.get_packed_command()

@@ -1,162 +1,189 @@
-//! Hand-offs of a process that waits for many locks at once, by the clock: with a blocked client for each wait, and by
-//! the tickets of one session.
+//! A process that waits for many locks at once: by the tickets of one session, or by a blocked client for each wait.
 //!
-//! Each lock is given back at once and asked for again. All of it is one thread, as for the other hand-offs. Each way
-//! has its own server, and they take short turns: a process that is not at its turn reads nothing, so its server has
-//! nothing to do either.
+//! By tickets it has two connections: on one it hears of grants, and on the other it releases and asks again. It handles
+//! all grants of one reply in one write.
 
-mod clients;
-mod record;
-mod tickets;
-mod way;
-
+use crate::Part;
+use crate::by_clock::{self, Scene, Turn, Way};
 use crate::figures::Figures;
-use crate::interrupt::Guarded;
+use crate::hand_over;
+use crate::line::{Line, packed};
 use crate::plan::Plan;
-use crate::processor::used_by_server;
-use crate::{hand_offs, progress, servers};
-use record::Record;
-use rlock_testing::{Client, make_room_for};
-use std::cell::RefCell;
-use std::path::PathBuf;
+use crate::row::Row;
+use crate::session;
+use futures_util::future::join;
+use rlock_testing::make_room_for;
+use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use way::Way;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::spawn_local;
 
-/// Locks, and how many want each of them.
-#[derive(Clone, Copy)]
-pub struct Scene {
-    pub locks: usize,
-    pub waiters: usize,
-}
+pub const PART: Part = Part {
+    name: "one process",
+    how: "As for hand-over, but all waiters are of one process, which waits by the tickets of one session. Many \
+              locks at once are what sessions are for; with one lock only one hand-over is under way at any time.",
+    measure,
+    rows,
+};
 
-/// Many locks at once, which is what sessions are for; and one lock, of which only one hand-off is under way at any
-/// time.
-pub const SCENES: [Scene; 2] = [Scene { locks: 100, waiters: 8 }, Scene { locks: 1, waiters: 64 }];
+/// With the bar of each.
+const SCENES: [(Scene, f64); 2] = [(Scene { locks: 100, waiters: 8 }, 3.5), (Scene { locks: 1, waiters: 64 }, 1.0)];
 
-impl Scene {
-    pub fn id(self) -> String {
-        format!("{}x{}", self.locks, self.waiters)
-    }
+static WAYS: [Way; 2] = {
+    let [blocked, ..] = hand_over::WAYS;
+    let [again, ..] = hand_over::WAYS;
+    [Way { id: "tickets", begin: |_, turn| vec![spawn_local(process(Rc::clone(turn)))], ..again }, blocked]
+};
 
-    fn waits(self) -> usize {
-        self.locks * self.waiters
-    }
-
-    /// What this wait is for.
-    fn lock_of(self, wait: usize) -> usize {
-        wait % self.locks
+fn measure(plan: &Plan, figures: &mut Figures) {
+    for (scene, _) in SCENES {
+        make_room_for(scene.waits()).unwrap_or_else(|reason| panic!("{reason}"));
+        by_clock::measure(plan, figures, &id(scene), scene, &WAYS);
     }
 }
 
-pub fn measure(plan: &Plan, figures: &mut Figures) {
-    for scene in SCENES {
-        if let Err(reason) = make_room_for(scene.waits() * Way::ALL.len()) {
-            figures.left_out.push(format!("hand-offs of {} waits of a process: {reason}", scene.waits()));
-            continue;
+fn id(scene: Scene) -> String {
+    format!("process.{}", scene.locks)
+}
+
+fn rows(_: &Plan) -> Vec<Row> {
+    let row = |(scene, bar): (Scene, f64)| {
+        let what = format!("tickets, locks × waiters: {} × {}", scene.locks, scene.waiters);
+        let [ours, other] = ["tickets", "rlock"].map(|way| format!("{}.{way}", id(scene)));
+        Row::compare(&what, &ours, "a blocked client each", &other).bar(bar)
+    };
+    SCENES.map(row).into()
+}
+
+/// The process. It releases each lock as soon as it hears that it has it.
+async fn process(turn: Rc<Turn>) {
+    let mut session = Session::open(&turn.socket).await;
+    let (mut asking, replies) = Asking::begin(&turn).await;
+    let mut granted = Vec::new();
+    let work = async {
+        loop {
+            session.hear(&mut granted).await;
+            granted.iter().for_each(|&wait| turn.grants.give(wait));
+            asking.again(&granted).await;
+            session.poll().await;
         }
-        progress::step(&format!("{}: all begin to wait", scene.id()));
-        let mut contenders = Way::ALL.map(|way| Contender::new(way, scene));
-        // Twice as many as elsewhere, since other work on the machine shows in each wake-up.
-        let rounds = plan.turns * 2;
-        for round in 1..=rounds {
-            progress::step(&format!("{}, round {round} of {rounds}", scene.id()));
-            for contender in &mut contenders {
-                contender.turn(plan.turn, figures);
-            }
-        }
-    }
+    };
+    join(work, read_on(replies)).await;
 }
 
-/// What is measured as one process, whose waits go on for ever.
-struct Process {
-    socket: PathBuf,
-    scene: Scene,
-    record: Record,
-    tasks: RefCell<Vec<JoinHandle<()>>>,
+/// The connection that hears of grants.
+struct Session {
+    line: Line,
+    /// The last event.
+    heard: String,
 }
 
-impl Process {
-    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.tasks.borrow_mut().push(spawn_local(task));
+impl Session {
+    async fn open(socket: &Path) -> Self {
+        let mut line = Line::connect(socket).await;
+        line.send(&packed(&session::OPENING)).await;
+        let mut session = Self { line, heard: "0".to_owned() };
+        session.poll().await;
+        session
     }
 
-    /// A wait that failed would only make the others look better.
-    fn goes_on(&self) -> bool {
-        !self.tasks.borrow().iter().any(JoinHandle::is_finished)
-    }
-}
-
-/// With fewer wake-ups there is no saying how long 99 of 100 take.
-const FEWEST: usize = 100;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A process with its server, both of which stand still between two turns.
-struct Contender {
-    way: Way,
-    /// Ends with this.
-    _server: Guarded,
-    client: Client,
-    process: Rc<Process>,
-    runtime: Runtime,
-    tasks: LocalSet,
-}
-
-impl Contender {
-    /// All wait, and somebody has given all locks back.
-    fn new(way: Way, scene: Scene) -> Self {
-        let server = servers::start(way.module(), &[]);
-        let mut client = server.client();
-        way.take_all(&mut client, scene);
-        let (record, tasks) = (Record::of(scene.locks), RefCell::default());
-        let process = Rc::new(Process { socket: server.socket(), scene, record, tasks });
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let tasks = LocalSet::new();
-        let begun = tasks.enter();
-        way.begin(&process);
-        drop(begun);
-        tasks.block_on(&runtime, all_wait(way, &mut client, &process));
-        way.let_go(&mut client, scene);
-        Self { way, _server: server, client, process, runtime, tasks }
+    async fn poll(&mut self) {
+        self.line.send(&packed(&session::poll(&self.heard))).await;
     }
 
-    fn turn(&mut self, time: Duration, figures: &mut Figures) {
-        let record = &self.process.record;
-        let used_before = used_by_server(&mut self.client);
-        let start = Instant::now();
-        record.begin(start);
-        self.tasks.block_on(&self.runtime, async {
-            tokio::time::sleep(time).await;
-            // Where others have the processors all the time, it takes its turn when it gets them.
-            while record.wake_ups() < FEWEST && start.elapsed() < PATIENCE {
-                tokio::time::sleep(time).await;
-            }
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        assert!(record.wake_ups() >= FEWEST, "hardly anything happens");
-        let server_seconds = used_by_server(&mut self.client) - used_before;
-        assert!(self.process.goes_on(), "a wait failed");
-        let (id, hand_offs) = (format!("{}.{}", self.process.scene.id(), self.way.id()), record.count());
-        figures.add(&format!("process.{id}"), hand_offs::UNIT, hand_offs / seconds);
-        figures.add(&format!("process_cpu.{id}"), "µs", server_seconds / hand_offs * 1e6);
-        for percentile in [50, 99] {
-            figures.add(&format!("wake_up.{percentile}.{id}"), "µs", record.wake_up_us(percentile));
+    /// The waits of the next reply's tickets, all of which are granted.
+    async fn hear(&mut self, granted: &mut Vec<usize>) {
+        granted.clear();
+        // `*12`
+        let events: usize = self.line.next().await[1..].trim_end().parse().expect("a number");
+        for _ in 0..events {
+            assert_eq!(self.line.next().await, "*5\r\n", "a grant has five parts");
+            self.heard.clear();
+            self.heard.push_str(self.line.next().await.trim_start_matches(':').trim_end());
+            self.line.skip(1).await;
+            granted.push(Wait::of(self.line.next().await));
+            self.line.skip(1).await;
+            assert_eq!(self.line.next().await, "granted\r\n", "nothing else happens to a ticket here");
+            self.line.skip(2).await;
         }
     }
 }
 
-async fn all_wait(way: Way, watch: &mut Client, process: &Process) {
-    let (waits, deadline) = (process.scene.waits(), Instant::now() + PATIENCE);
-    while way.waiting(watch) < waits {
-        assert!(process.goes_on(), "a wait fails as it begins");
-        assert!(Instant::now() < deadline, "not all of {waits} waits begin");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+/// The connection that releases and asks again.
+struct Asking {
+    commands: OwnedWriteHalf,
+    waits: Vec<Wait>,
+    packed: Vec<u8>,
+}
+
+impl Asking {
+    /// All of them wait.
+    async fn begin(turn: &Turn) -> (Self, Line<OwnedReadHalf>) {
+        let scene = turn.scene;
+        let mut waits: Vec<_> = (0..scene.waits()).map(|number| Wait::new(number, &scene.lock_of(number))).collect();
+        let mut line = Line::connect(&turn.socket).await;
+        for wait in &mut waits {
+            wait.next_ticket();
+            line.send(&wait.again[wait.release..]).await;
+            assert_eq!(line.next().await, "+WAITING\r\n", "all locks are held");
+        }
+        let (replies, commands) = line.split();
+        (Self { commands, waits, packed: Vec::new() }, replies)
+    }
+
+    async fn again(&mut self, granted: &[usize]) {
+        self.packed.clear();
+        for &wait in granted {
+            self.waits[wait].next_ticket();
+            self.packed.extend_from_slice(&self.waits[wait].again);
+        }
+        self.commands.write_all(&self.packed).await.expect("the server takes commands");
     }
 }
 
-fn key(lock: usize) -> String {
-    format!("lock:{lock:03}")
+/// Each lock has other waiters, so no request is granted at once.
+async fn read_on(mut replies: Line<OwnedReadHalf>) {
+    loop {
+        assert_eq!(replies.next().await, ":1\r\n", "the process held what it releases");
+        assert_eq!(replies.next().await, "+WAITING\r\n", "others wait already");
+    }
+}
+
+/// One of the process's waits, which it begins again and again.
+struct Wait {
+    /// The release of the lock, and from `release` on the next request.
+    again: Vec<u8>,
+    release: usize,
+    tickets: usize,
+}
+
+/// Tickets are numbers: that of the wait, and how often it has begun.
+const OF_THE_WAIT: usize = 5;
+const OF_ITS_TICKETS: usize = 9;
+
+impl Wait {
+    fn new(number: usize, lock: &str) -> Self {
+        let holder = session::holder(number);
+        let ticket = format!("{number:0OF_THE_WAIT$}{:0OF_ITS_TICKETS$}", 0);
+        let mut again = packed(&["RLOCK.RELEASE", lock, &holder]);
+        let release = again.len();
+        again.extend(packed(&session::ask(lock, &holder, "0", &ticket)));
+        Self { again, release, tickets: 0 }
+    }
+
+    fn of(ticket: &str) -> usize {
+        ticket[..OF_THE_WAIT].parse().expect("a wait's number")
+    }
+
+    /// The command ends with its ticket.
+    fn next_ticket(&mut self) {
+        self.tickets += 1;
+        let end = self.again.len() - "\r\n".len();
+        let mut rest = self.tickets;
+        for digit in self.again[end - OF_ITS_TICKETS..end].iter_mut().rev() {
+            *digit = b'0' + u8::try_from(rest % 10).expect("a digit");
+            rest /= 10;
+        }
+    }
 }

@@ -1,45 +1,37 @@
-//! The servers that are measured: children of this program, on unix sockets, with the module that a contender needs.
+//! The servers that are measured: children of this program, with the module that a contender needs. Each contender has its
+//! own, since a module that listens to events slows all writes.
 
-use crate::contenders::Module;
-use crate::interrupt::Guarded;
-use rlock_testing::{Server, Start};
-use std::path::PathBuf;
+use rlock_testing::{Client, Server, Start, wait_until};
 
-/// A server as it is, reached by its socket alone.
-pub fn start(module: Module, options: &[&str]) -> Guarded {
-    Guarded::start(|| prepare(module).options(&["--port", "0"]).options(options).start())
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Module {
+    None,
+    Rlock,
 }
 
-/// A server that listens on a port too, which is free.
-pub fn start_on_port(module: Module, options: &[&str]) -> Guarded {
-    Guarded::start(|| on_free_port(|| prepare(module).options(options)))
-}
-
-/// Somebody else may take the port between the look and the start: then there is another.
-pub fn on_free_port(prepare: impl Fn() -> Start) -> Server {
-    for _ in 0..10 {
-        match prepare().try_start() {
-            Ok(server) => return server,
-            Err(log) if log.contains("already in use") => {}
-            Err(log) => panic!("the server does not start:\n{log}"),
-        }
-    }
-    panic!("no port stays free for as long as a server needs to take it");
+pub fn start(module: Module) -> Server {
+    settled(prepare(module).start())
 }
 
 pub fn prepare(module: Module) -> Start {
     let start = Server::prepare().options(&["--maxclients", "15000"]);
-    match module {
-        Module::None => start.without_module(),
-        Module::Rlock => {
-            start.module(std::env::var_os("RLOCK_MODULE").map_or_else(|| built("librlock.so"), PathBuf::from))
-        }
-        Module::Noop => start.module(built("librlock_noop.so")),
-    }
+    if module == Module::None { start.without_module() } else { start }
 }
 
-/// A module as it is shipped, which cargo built in a directory beside this program's.
-fn built(name: &str) -> PathBuf {
-    let program = std::env::current_exe().expect("this program has a path");
-    program.parent().expect("in a directory").join("../module").join(name)
+/// The module writes commands for followers until it has found out, after a while, that there are none. What is measured
+/// comes after that.
+pub fn settled(server: Server) -> Server {
+    let mut client = server.client();
+    let has_file = client.info("persistence").number("aof_enabled") == 1;
+    let name = if has_file { "rlock_followed_by_replicas" } else { "rlock_followed" };
+    wait_until("the module knows its followers", || client.info("rlock").find(name) != Some("1"));
+    server
+}
+
+pub fn blocked_clients(client: &mut Client) -> usize {
+    usize::try_from(client.info("clients").number("blocked_clients")).expect("a count")
+}
+
+pub fn used_memory(client: &mut Client) -> f64 {
+    client.info("memory").number("used_memory") as f64
 }

@@ -1,20 +1,20 @@
 //! What a process sends that waits by session: on one connection it asks for locks, each time by a new ticket, and on
-//! another it polls for what has become of the tickets.
+//! another it polls for the events of its tickets.
 //!
-//! Two polls are always under way, so that the server can answer one while the answer to the other is read. A ticket is
-//! used once: before its event is acknowledged the server takes it for the same wait, said again.
+//! Two polls are always under way, so that the server can answer one while the process reads the answer to the other. A
+//! ticket is used once: until its event is acknowledged the server takes the same ticket for the same wait.
 
 use crate::contenders::{HOLDER, LONG_LEASE};
 use rlock_testing::{Client, Server};
 
-/// As a process would call its session: a UUID.
-pub const NAME: &str = "6b1f4c0e-52c7-4c43-9d0f-3a7be3a1c9d5";
+/// As long as a process would name its session: a UUID.
+const NAME: &str = "6b1f4c0e-52c7-4c43-9d0f-3a7be3a1c9d5";
 
-/// The command that opens the session, and is its first poll. It is answered after a third of the TTL at the latest,
+/// The command that opens the session, and is its first poll. The server answers it after a third of the TTL at the latest,
 /// which no measurement outlasts.
 pub const OPENING: [&str; 6] = ["RLOCK.EVENTS", NAME, "WAIT", "0", "TTL", "600000"];
 
-/// A poll that says up to which event all have been heard.
+/// A poll that acknowledges all events up to this one.
 pub fn poll(heard: &str) -> [&str; 6] {
     ["RLOCK.EVENTS", NAME, "ACK", heard, "WAIT", "0"]
 }

@@ -1,15 +1,15 @@
-//! The pictures can be read: each colour in them against the paper of its scheme, by the formula of WCAG 2.1.
+//! The published picture can be read: each colour in it against the paper of its scheme, by the formula of WCAG 2.1. And it
+//! shows the figures of the page.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// AA: text, and what else one has to tell from the paper.
 const OF_TEXT: f64 = 4.5;
 const OF_LINES: f64 = 3.0;
 
-fn published() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bench")
+fn published(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bench").join(name)).unwrap()
 }
 
 /// The share of a channel in the lightness of a colour.
@@ -42,6 +42,7 @@ fn schemes(svg: &str) -> [BTreeMap<&str, &str>; 2] {
     [colours(light), colours(dark)]
 }
 
+/// Each element, with the class of its colour.
 fn classes(svg: &str) -> Vec<(&str, &str)> {
     let elements = svg.lines().filter(|line| line.contains("class="));
     elements
@@ -52,40 +53,40 @@ fn classes(svg: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn can_be_read(name: &str, svg: &str) {
-    let used = classes(svg);
-    assert!(used.len() > 8, "{name}: {used:?}");
-    assert_eq!(used[0], ("rect", "paper"), "{name} brings its own paper, below all else");
-    for line in svg.lines().filter(|line| line.starts_with('<') && !line.contains("currentColor")) {
-        assert!(!line.contains("fill=") && !line.contains("stroke="), "{name}: a colour past the schemes: {line}");
-    }
-    for scheme in schemes(svg) {
-        for (element, class) in used.iter().filter(|(_, class)| *class != "paper") {
-            let measured = contrast(scheme[class], scheme["paper"]);
-            let needed = if *element == "text" { OF_TEXT } else { OF_LINES };
-            assert!(measured >= needed, "{name}: {element} {class} has {measured:.2}, and needs {needed}");
-        }
-    }
-}
-
 #[test]
 fn each_colour_can_be_told_from_its_paper() {
     assert!((contrast("#000000", "#ffffff") - 21.0).abs() < 1e-9, "the formula");
     assert!((contrast("#777777", "#ffffff") - 4.48).abs() < 0.01, "known to fail by little");
-    let files = std::fs::read_dir(published()).unwrap().map(|entry| entry.unwrap().path());
-    let pictures: Vec<_> = files.filter(|path| path.extension().is_some_and(|it| it == "svg")).collect();
-    assert!(pictures.len() >= 2, "{pictures:?}");
-    for path in pictures {
-        can_be_read(&path.display().to_string(), &std::fs::read_to_string(&path).unwrap());
+    let svg = published("hand-offs.svg");
+    let used = classes(&svg);
+    assert!(used.len() > 8, "{used:?}");
+    assert_eq!(used[0], ("rect", "paper"), "it brings its own paper, below all else");
+    for line in svg.lines().filter(|line| line.starts_with('<') && !line.contains("currentColor")) {
+        assert!(!line.contains("fill=") && !line.contains("stroke="), "a colour past the schemes: {line}");
+    }
+    for scheme in schemes(&svg) {
+        for (element, class) in used.iter().filter(|(_, class)| *class != "paper") {
+            let measured = contrast(scheme[class], scheme["paper"]);
+            let needed = if *element == "text" { OF_TEXT } else { OF_LINES };
+            assert!(measured >= needed, "{element} {class} has {measured:.2}, and needs {needed}");
+        }
     }
 }
 
+/// `RLOCK: 15,953` in the picture is `15,953 hand-overs/s` on the page, or `pub/sub: 148`.
 #[test]
-fn without_results_nothing_is_drawn() {
-    let directory = tempfile::tempdir().unwrap();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_rlock-bench")).arg("pictures").arg(directory.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be drawn"));
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+fn it_shows_the_figures_of_the_page() {
+    let (svg, page) = (published("hand-offs.svg"), published("results.md"));
+    let row = |line: &&str| line.starts_with("| hand-over | one lock, 512 waiters |");
+    let rows: Vec<_> = page.lines().filter(row).collect();
+    let shown = |name: &str| {
+        let (_, rest) = svg.split_once(&format!(">{name}: ")).unwrap();
+        rest.split('<').next().unwrap()
+    };
+    let ours = format!("| {} hand-overs/s |", shown("RLOCK"));
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.contains(&ours)), "{ours} {rows:?}");
+    for (row, alternative, name) in [(rows[0], "pub/sub", "pub/sub"), (rows[1], "BLPOP", "BLPOP token (no lock)")] {
+        let theirs = format!("| {alternative}: {} |", shown(name));
+        assert!(row.contains(&theirs), "{theirs} {row}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The locks of a turn as their holders see them: until when they are worked with, how often they go to another task,
 //! and whether one ever had two holders.
 
-use crate::crates::Failure;
+use super::Failure;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use tokio::task::yield_now;

@@ -1,4 +1,4 @@
-//! Messages that tell that a lock was given back, for all tasks of a process.
+//! Messages that tell that a lock was released, for all tasks of a process.
 //!
 //! As lean as it can be: the process is subscribed once and for all, by one connection; each message wakes one task,
 //! the one that has waited longest; and no task asks for what is left of a lease, since all leases are equally long.
@@ -28,7 +28,7 @@ struct Channel {
 impl Messages {
     pub async fn subscribe(address: &str, locks: impl Iterator<Item = String>) -> RedisResult<Self> {
         let of = |lock: String| {
-            let name = format!("given back:{lock}");
+            let name = format!("released:{lock}");
             (lock, Channel { name, message: Arc::default() })
         };
         let channels: HashMap<_, _> = locks.map(of).collect();

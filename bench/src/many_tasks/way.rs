@@ -1,32 +1,29 @@
 //! What a process has its locks by.
 
-use super::key;
+use super::Failure;
 use super::set::Set;
-use crate::contenders::Module;
-use crate::crates::{Crate, Failure};
+use crate::servers::Module;
 use crate::session;
+use rlock_client::Locks;
+use rslock::LockManager;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The crate of this project.
+    /// The client of this project.
     Rlock,
     /// `SET NX PX`, tried again when a message tells of a release.
     PubSub,
-    /// `SET NX PX`, tried again after a random time.
-    Polling,
-    /// The crate of that name.
+    /// The crate of that name, which polls.
     Rslock,
 }
 
 impl Way {
-    pub const ALL: [Self; 4] = [Self::Rlock, Self::PubSub, Self::Polling, Self::Rslock];
-
-    pub fn id(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Rlock => "rlock_client",
-            Self::PubSub => "pubsub",
-            Self::Polling => "polling",
+            Self::Rlock => "rlock-client",
+            Self::PubSub => "pub/sub",
             Self::Rslock => "rslock",
         }
     }
@@ -39,25 +36,37 @@ impl Way {
 /// What all tasks of a process share.
 #[derive(Clone)]
 pub enum Process {
-    Crate(Crate),
-    Set(Arc<Set>),
+    Rlock(Locks),
+    PubSub(Arc<Set>),
+    Rslock(LockManager),
 }
 
+const TTL: Duration = Duration::from_secs(30);
+
 impl Process {
-    pub async fn open(way: Way, address: &str, locks: usize) -> Result<Self, Failure> {
+    pub async fn open(way: Way, address: &str, locks: impl Iterator<Item = String>) -> Result<Self, Failure> {
         Ok(match way {
-            Way::Rlock => Self::Crate(Crate::rlock(address).await?),
-            Way::PubSub => Self::Set(Arc::new(Set::with_messages(address, (0..locks).map(key)).await?)),
-            Way::Polling => Self::Set(Arc::new(Set::with_pauses(address).await?)),
-            Way::Rslock => Self::Crate(Crate::rslock(address)),
+            Way::Rlock => Self::Rlock(Locks::connect(address).await?),
+            Way::PubSub => Self::PubSub(Arc::new(Set::connect(address, locks).await?)),
+            Way::Rslock => Self::Rslock(LockManager::new(vec![address])),
         })
     }
 
-    /// The task waits for the lock, does the work, and gives the lock back.
+    /// The task waits for the lock, does the work, and releases the lock.
     pub async fn cycle<W: Future>(&self, lock: &str, task: usize, work: impl FnOnce() -> W) -> Result<(), Failure> {
         match self {
-            Self::Crate(it) => it.cycle(lock, work).await,
-            Self::Set(it) => it.cycle(lock, &session::holder(task), work).await,
+            Self::Rlock(locks) => {
+                let guard = locks.lock(lock).acquire().await?;
+                work().await;
+                guard.release().await?;
+            }
+            Self::PubSub(set) => set.cycle(lock, &session::holder(task), work).await?,
+            Self::Rslock(manager) => {
+                let lock = manager.acquire_no_guard(lock, TTL).await?;
+                work().await;
+                manager.unlock(&lock).await;
+            }
         }
+        Ok(())
     }
 }
