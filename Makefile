@@ -174,7 +174,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 	@scripts/chaos-mutants.sh $(MUTANTS)
 
 # What the gate leaves out, by what most often finds something. Each goes on when another has failed.
-nightly: setup ## run what .ci/run leaves out, some four hours, as root: all servers, all Redissons, mutants, peers, chaos
+nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' "test RLOCK_MODULE=$(target)/debug/deps/$(library)" test-matrix test-redisson test-javas test-packages \
 		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
