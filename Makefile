@@ -22,7 +22,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: nightly test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
+.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -48,9 +48,8 @@ run: ## start a server with the module on a free port, to try it out
 	cargo build --profile trial -p rlock || scripts/setup.sh crates
 	@scripts/run.sh
 
-# The tests are built once, with all checks; the module under them is the one that is shipped. `make test
-# RLOCK_MODULE=$PWD/target/debug/librlock.so` tries the one that checks itself for overflows and broken promises of unsafe
-# code. First what was built goes to disk: a replica that stores a snapshot would wait for that too.
+# The tests are built once, with all checks; the module under them is the one that is shipped. First what was built goes to
+# disk: a replica that stores a snapshot would wait for that too.
 test: setup ## run all tests on this system's server
 	@echo "test: 1 of 3: builds the module for release"
 	@scripts/build.sh module
@@ -61,6 +60,9 @@ test: setup ## run all tests on this system's server
 	cargo tests
 	@echo "test: all passed"
 	@echo "Left out, as they need other languages or the network: make test-redisson, make test-spring, make test-clients, make test-matrix"
+
+test-checked: setup ## run the same on the debug build, which checks itself for overflows and broken promises of unsafe code
+	env -u RLOCK_MODULE cargo tests
 
 test-clients: setup module ## test the clients for other languages, all by one suite; some: CLIENTS="python node go java"
 	@scripts/setup.sh clients $(CLIENTS)
@@ -107,7 +109,7 @@ package: ## pack and build the client and the command as a registry would get th
 test-matrix: setup module ## run the server tests on all servers of docs/servers.md; some: SERVERS="redis-8.2 newest"
 	@scripts/test-matrix.sh $(SERVERS)
 
-# Named are the tests of what servers do differently: the rest does not get to the server.
+# Tests whose result depends on the server. All others exercise rlock alone.
 differs := cluster followers grace inspect info loading metadata notifications other_modules panics publishing replication \
 	selected_database unfit_servers killed life telling
 
@@ -173,9 +175,9 @@ client-mutants: setup module ## check that the suite for clients catches clients
 chaos-mutants: setup ## check that chaos catches builds with one defect each; some: MUTANTS="last-come-first-served"
 	@scripts/chaos-mutants.sh $(MUTANTS)
 
-# What the gate leaves out, by what most often finds something. Each goes on when another has failed.
+# What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
-	@printf 'make %s\n' "test RLOCK_MODULE=$(target)/debug/deps/$(library)" test-matrix test-redisson test-javas test-packages \
+	@printf 'make %s\n' test-checked test-matrix test-redisson test-javas test-packages \
 		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 

@@ -97,11 +97,12 @@ impl Changes {
         holds.unwrap_or(0)
     }
 
-    /// When the lock's lease ends after these changes, if one of them sets it.
+    /// When the lease that one of these changes sets ends: the lock's, or that of the holder's permit. A permit may end long
+    /// before the key, which ends with the last one.
     #[must_use]
     pub fn lease_end(&self) -> Option<UnixMs> {
         self.on_lock_key().iter().find_map(|change| match change {
-            Change::Begin { end, .. } | Change::ExpireAt(end) => Some(*end),
+            Change::Begin { end, .. } | Change::SetPermit { end, .. } | Change::ExpireAt(end) => Some(*end),
             _ => None,
         })
     }

@@ -3,6 +3,7 @@
 use super::host::PAUSED_MS;
 use super::play::{Asking, Play};
 use super::{Ack, EventsAsked, Step, play};
+use crate::permit;
 use rlock_core::lock::Side;
 
 /// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
@@ -132,5 +133,25 @@ fn a_grace_that_begins_anew_forgets_nobody() {
         by_ticket,
         Step::BecomeMaster,
         Step::SetGrace(0),
+    ]);
+}
+
+/// Cid acquires a permit for 21 ms. Ann's check of the lock comes between that and cid's next request, which restarts the
+/// lease with 1 ms. Bob's permit keeps the key until much later.
+#[test]
+fn a_permit_whose_lease_gets_shorter_is_noticed() {
+    let ask = |holder, limit, lease, wait| Step::Ask { lock: 0, holder, side: permit(limit), lease, wait, max: None };
+    let [ann, bob, cid, dan] = [0, 1, 2, 3];
+    play(&[
+        Step::Turn(1),
+        ask(dan, 1, 1, None),
+        ask(bob, 1, 1, Some(0)),
+        ask(cid, 2, 1, Some(0)),
+        ask(cid, 1, 21, Some(0)),
+        ask(bob, 1, 100, Some(0)),
+        ask(ann, 2, 1, Some(0)),
+        ask(cid, 1, 1, Some(0)),
+        Step::Break { lock: 0 },
+        Step::Advance { ms: 10 },
     ]);
 }
