@@ -16,6 +16,9 @@ library := librlock$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 # Absolute, because the tests and the server look from other directories.
 export RLOCK_MODULE := $(target)/release/$(library)
 
+# Tests wait more than they work.
+export RUST_TEST_THREADS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3)))
+
 # A system such as Alpine has none of its own.
 ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)

@@ -26,7 +26,7 @@ chosen=$(rows_of "${@:-newest}")
 
 find_module
 
-cargo build --quiet --release -p rlock-chaos -p rlock-chaos-clock
+cargo chaos --quiet
 # shellcheck disable=SC2086 # a list of words
 [ -z "$clients" ] || { RLOCK_ADAPTERS=$(scripts/adapters.sh $clients | paste -sd';') && export RLOCK_ADAPTERS; }
 sync
@@ -40,7 +40,7 @@ while read -r name _ <&3; do
         if [ -n "$server" ]; then
             echo "== $name, seed $seed"
             result=FAIL
-            ! RLOCK_SERVER=$server RLOCK_MODULE=$module "$target/release/rlock-chaos" run \
+            ! RLOCK_SERVER=$server RLOCK_MODULE=$module "$target/debug/rlock-chaos" run \
                 --seed "$seed" --seconds "$seconds" --directory "$target/chaos/$name" "${worlds[@]}" || result=pass
         fi
         [ "$result" = pass ] || failed=1
@@ -56,7 +56,7 @@ if $page && [ "$failed" = 0 ]; then
         echo
         echo "Written by \`make chaos-long\` when no promise was broken; not by hand. At commit $(git rev-parse --short HEAD)."
         echo
-        "$target/release/rlock-chaos" figures "$target"/chaos/*/figures.jsonl
+        "$target/debug/rlock-chaos" figures "$target"/chaos/*/figures.jsonl
     } >docs/proof/figures.md
 fi
 exit "$failed"
