@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# scripts/build.sh module|command|manual...: builds what is shipped by the flags that packages need, so that `make deb`
-# compiles nothing again that `make build` has compiled. Each has a profile of its own; target/release has both.
+# scripts/build.sh [--for TARGET] module|command|manual...: builds what is shipped by the flags that packages need, so that
+# `make deb` compiles nothing again that `make build` has compiled. Each has a profile of its own; target/release has both.
+#
+# --for: for another machine or C library, by the name that Rust has for it, such as aarch64-unknown-linux-musl. Then what is
+# built is in target/TARGET/module and target/TARGET/command, and zig links it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+platform=""
+[ "${1:-}" != --for ] || { platform=$2 && shift 2; }
 
 # Nothing that is shipped has a path of this machine in it: where these would be, those of nobody's are. The last one that
 # fits counts.
@@ -12,8 +17,19 @@ home=${CARGO_HOME:-$HOME/.cargo}
 flags=("--remap-path-prefix=$HOME=/home" "--remap-path-prefix=$home=/cargo"
     "--remap-path-prefix=$(rustc --print sysroot)=/rust" "--remap-path-prefix=$PWD=/rlock"
     "--remap-path-prefix=$target=/rlock/target")
-# The module's lists are found by symbols that are exported if nobody says otherwise, and no server asks for.
-flags+=("-Clink-arg=-Wl,-z,start-stop-visibility=hidden")
+cargo=(cargo build)
+if [ -z "$platform" ]; then
+    # The module's lists are found by symbols that this linker exports if nothing says otherwise, and no server asks for.
+    flags+=("-Clink-arg=-Wl,-z,start-stop-visibility=hidden")
+else
+    zig=$(scripts/zig.sh "$platform")
+    PATH=$zig:$PATH
+    # The oldest glibc that Rust itself supports.
+    cargo=(cargo zigbuild --target "${platform/%-gnu/-gnu.2.17}")
+    flags+=("-Cstrip=symbols")
+    # A module is loaded by a server that has its C library already; a command brings its own.
+    [[ $platform != *-musl || $* != module ]] || flags+=("-Ctarget-feature=-crt-static")
+fi
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$target=/rlock/target -ffile-prefix-map=$PWD=/rlock"
@@ -27,9 +43,10 @@ for what; do
     command) build=(-p rlock-cli --profile command) ;;
     # A command that writes its own pages for `man`. It is where the command was, so that has to be built after it.
     manual) build=(-p rlock-cli --profile command --features manual) ;;
-    *) echo "usage: scripts/build.sh module|command|manual..." >&2 && exit 2 ;;
+    *) echo "usage: scripts/build.sh [--for TARGET] module|command|manual..." >&2 && exit 2 ;;
     esac
-    cargo build "${build[@]}" || scripts/setup.sh crates "${build[1]}"
+    "${cargo[@]}" "${build[@]}" || scripts/setup.sh crates "${build[1]}"
+    [ -z "$platform" ] || continue
     mkdir -p "$target/release"
     for built in "$target"/module/librlock.{so,dylib} "$target/command/rlock"; do
         [ ! -e "$built" ] || ln -f "$built" "$target/release"

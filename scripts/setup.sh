@@ -8,7 +8,7 @@
 # reads the package lists first, and keeps the distribution's server from being started. scripts/test-setup.sh types it.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|package|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
+usage="usage: scripts/setup.sh build|run|test|lint|package|dist|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
 cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap git python node go java"
 
@@ -17,7 +17,7 @@ say() { echo "setup: $*" >&2; }
 languages="" wanted="" no_remove=--no-remove
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | package | bench | mutants | servers | tcl | bare) ;;
+build | run | test | lint | package | dist | bench | mutants | servers | tcl | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -140,6 +140,8 @@ survey() {
     bench) check redis has_redis && check valgrind has valgrind ;;
     lint) check lint has_lint && check git has git ;;
     package) check git has git ;;
+    # zig comes as a package of Python's, Rust's libraries for other machines by rustup.
+    dist) check git has git && check python has_python && check rustup has rustup ;;
     esac
 }
 
