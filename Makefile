@@ -25,7 +25,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel test-packages
+.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-packages
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -160,6 +160,10 @@ tarball: stage ## build an archive of both for other systems: target/packages/rl
 wheel: stage ## build a package of both for those who have Python: target/packages/rlock_server-VERSION-*.whl
 	@scripts/setup.sh clients python
 	@packaging/wheel.sh
+
+dist: ## build and pack all that is published, for x86-64 and arm64, glibc and musl; some: TARGETS="aarch64-unknown-linux-musl"
+	@scripts/setup.sh dist
+	@scripts/dist.sh $(TARGETS)
 
 test-packages: deb tarball wheel ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
 	@scripts/test-packages.sh $(SUITE)

@@ -8,7 +8,11 @@
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
-architecture=$(dpkg --print-architecture)
+case $machine in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) architecture=$(dpkg --print-architecture) ;;
+esac
 # A version such as 1.0.0-rc.1 comes before 1.0.0.
 deb_version=${version/-/\~}-1
 maintainer_name=${DEBFULLNAME:-$(git config user.name 2>/dev/null || echo "rlock maintainers")}
@@ -57,7 +61,10 @@ copyright() {
 
 # pack PACKAGE BINARY: the fields of its file in packaging/debian, and those that can be found out.
 pack() {
-    local package=$1 binary=$2 control=$root/DEBIAN
+    local package=$1 binary=$2 control=$root/DEBIAN glibc gcc depends=()
+    glibc=$(needs GLIBC "$binary") gcc=$(needs GCC "$binary")
+    [ -z "$glibc" ] || depends+=("libc6 (>= $glibc)")
+    [ -z "$gcc" ] || depends+=("libgcc-s1 (>= $gcc)")
     mkdir -p "$control"
     (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$control/md5sums"
     {
@@ -66,7 +73,7 @@ pack() {
         echo "Architecture: $architecture"
         echo "Maintainer: $maintainer"
         echo "Installed-Size: $(du --summarize --apparent-size --block-size=1024 "$root/usr" | cut -f1)"
-        echo "Depends: libc6 (>= $(needs GLIBC "$binary")), libgcc-s1 (>= $(needs GCC "$binary"))"
+        [ ${#depends[@]} = 0 ] || (IFS=, && echo "Depends: ${depends[*]}")
         cat "packaging/debian/$package.control"
     } >"$control/control"
     [ ! -f "packaging/debian/$package.prerm" ] || install -m 755 "packaging/debian/$package.prerm" "$control/prerm"

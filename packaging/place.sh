@@ -3,9 +3,14 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+# PLATFORM: for which machine and C library it is packed, by the name that Rust has for them, such as
+# aarch64-unknown-linux-musl; else for this one. scripts/dist.sh sets it.
+platform=${PLATFORM:-}
+machine=${platform:-$(uname -m)-unknown-linux-gnu}
+libc=${machine##*-} machine=${machine%%-*}
 # What goes into all packages, and the packages themselves.
-stage=$target/packages/stage
 packages=$target/packages
+stage=${platform:+$target/dist/$platform} stage=${stage:-$packages/stage}
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The same commit gives the same bytes: nothing in a package is younger than it. Sources that are no checkout have a
@@ -19,13 +24,9 @@ wrong() {
     exit 1
 }
 
-# Nothing that is shipped needs a newer glibc than docs/servers.md promises.
-newest_glibc=$(sed -n 's/^| C library | glibc \([0-9.]*[0-9]\) or newer.*/\1/p' docs/servers.md)
-[ -n "$newest_glibc" ] || wrong "docs/servers.md has no row \"| C library | glibc VERSION or newer\""
-
-# needs LIBRARY FILE...: the newest version of GLIBC or GCC that the files ask for.
+# needs LIBRARY FILE...: the newest version of GLIBC or GCC that the files ask for; nothing if they ask for none.
 needs() {
     local library=$1
     shift
-    objdump -T "$@" | grep -o "(${library}_[0-9.]*)" | tr -d '()' | cut -d_ -f2 | sort -uV | tail -n 1
+    readelf -VW "$@" | sed -n "s/.* Name: ${library}_\([0-9.]*\) .*/\1/p" | sort -uV | tail -n 1
 }

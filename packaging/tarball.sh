@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# packaging/tarball.sh: packs what packaging/build.sh has built as target/packages/rlock-VERSION-linux-ARCH.tar.gz.
+# packaging/tarball.sh: packs what packaging/build.sh has built as target/packages/rlock-VERSION-linux-MACHINE.tar.gz,
+# or with -musl behind the machine.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
-name=rlock-$version-linux-$(uname -m)
+name=rlock-$version-linux-$machine
+[ "$libc" != musl ] || name+=-musl
 place=$packages/tarball
-rm -rf "$place" "$packages"/rlock-*-linux-"$(uname -m)".tar.gz
+rm -rf "$place" "$packages"/rlock-*-"${name#*-*-}".tar.gz
 mkdir -p "$place/$name"
 cp -a "$stage/." "$place/$name"
 (cd "$place/$name" && find . -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)

@@ -6,18 +6,20 @@
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
+# pip takes the wheel where the C library is at least that.
 glibc=$(needs GLIBC "$stage/librlock.so" "$stage/rlock")
-# A version such as 1.0.0-rc.1 is 1.0.0rc1 there. pip takes the wheel where the glibc is at least that.
+if [ "$libc" = musl ]; then tag=musllinux_1_2 needed="musl 1.2"; else tag=manylinux_${glibc/./_} needed="glibc $glibc"; fi
+# A version such as 1.0.0-rc.1 is 1.0.0rc1 there.
 wheel_version=${version/-rc./rc}
-wheel=$packages/rlock_server-$wheel_version-py3-none-manylinux_${glibc/./_}_$(uname -m).whl
-rm -f "$packages"/rlock_server-*.whl
+wheel=$packages/rlock_server-$wheel_version-py3-none-${tag}_$machine.whl
+rm -f "$packages"/rlock_server-*"${tag%%_*}"*"_$machine.whl"
 python3 packaging/wheel.py "$stage" "$wheel"
 packaging/sums.sh
 
 near=$(realpath --relative-to=. "$wheel")
 cat <<END
 $wheel
-It needs Python 3.10 and glibc $glibc, or newer. Nothing of it is on a package index. Type, for one that is yours:
+It needs Python 3.10 and $needed, or newer. Nothing of it is on a package index. Type, for one that is yours:
     python3 -m venv ~/rlock && . ~/rlock/bin/activate
     pip install $near
     redis-server --loadmodule "\$(rlock-module-path)"
