@@ -9,8 +9,8 @@ platform=${PLATFORM:-}
 machine=${platform:-$(uname -m)-unknown-linux-gnu}
 libc=${machine##*-} machine=${machine%%-*}
 # What goes into all packages, and the packages themselves.
-packages=$target/packages
-stage=${platform:+$target/dist/$platform} stage=${stage:-$packages/stage}
+packages=$target/packages stage=$target/packages/stage
+[ -z "$platform" ] || packages=$target/dist/packages stage=$target/dist/$platform
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The same commit gives the same bytes: nothing in a package is younger than it. Sources that are no checkout have a

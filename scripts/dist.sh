@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # scripts/dist.sh [TARGET...]: builds and packs all that is published for these platforms, by the names that Rust has for
-# them, or for all four: an archive, a wheel, and where the C library is glibc, Debian packages. They are in target/packages,
-# which it lists with their sizes; what is in them is in target/dist/TARGET.
+# them, or for all four: an archive, a wheel, and where the C library is glibc, Debian packages. They are in
+# target/dist/packages, which it lists with their sizes; what is in them is in target/dist/TARGET.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 began=$SECONDS
+mkdir -p "$target/dist/packages"
 [ $# != 0 ] || set -- {x86_64,aarch64}-unknown-linux-{gnu,musl}
 export PLATFORM
 for PLATFORM; do
@@ -14,6 +16,5 @@ for PLATFORM; do
     packaging/wheel.sh >/dev/null
     [[ $PLATFORM != *-gnu ]] || packaging/deb.sh
 done
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-(cd "$target/packages" && stat -c '%8s  %n' -- *.tar.gz *.whl *.deb)
+(cd "$target/dist/packages" && stat -c '%8s  %n' -- *.tar.gz *.whl *.deb)
 echo "dist: $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"
