@@ -3,8 +3,8 @@
 
 use rlock_testing::{Client, Reply, Server, Start, start_waiting, unix_ms, wait_until};
 use std::collections::HashSet;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -335,23 +335,95 @@ fn a_pod_loads_the_module_and_is_ready_with_it_only() {
     assert!(!passes("livenessProbe", &without));
 }
 
+/// A copy of the module in a directory of its own, with other bytes in place of some.
+fn module_with(place: &Path, name: &str, change: impl Fn(&mut Vec<u8>)) -> PathBuf {
+    let mut bytes = std::fs::read(rlock_testing::module()).unwrap();
+    change(&mut bytes);
+    let path = place.join(name).join("librlock.so");
+    std::fs::create_dir(place.join(name)).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
+    assert_eq!(old.len(), new.len());
+    let places: Vec<_> = (0..bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + new.len()].copy_from_slice(new);
+    }
+}
+
+/// A launcher for the server, or none if this machine does not allow it.
+fn launcher(words: &[&str]) -> Option<Vec<String>> {
+    let (program, arguments) = words.split_first().unwrap();
+    let allowed =
+        Command::new(program).args(arguments).arg("true").output().is_ok_and(|output| output.status.success());
+    if !allowed {
+        eprintln!("not tried, as this machine does not allow it: {words:?}");
+    }
+    allowed.then(|| words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+/// The lines of musl's loader come from the images' tests.
 #[test]
 fn the_log_of_a_server_that_does_not_load_the_module_says_what_the_page_explains() {
+    let (_, table) = DEPLOY.split_once("## It does not load").unwrap();
+    let rows: Vec<_> = table.lines().filter_map(|line| line.strip_prefix("| `")).collect();
     let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("librlock.so");
-    std::fs::copy(rlock_testing::module(), &path).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-    for (start, words) in [
-        (Server::prepare().module(path), "It does not have execute permissions"),
-        (
-            Server::prepare().module("/nowhere/librlock.so".into()),
-            "cannot open shared object file: No such file or directory",
-        ),
+    let module = |name: &str, change: &dyn Fn(&mut Vec<u8>)| module_with(place.path(), name, change);
+    let as_built = module("as-built", &|_| ());
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let start = |path: &Path| Server::prepare().module(path.to_owned());
+
+    let not_executable = module("not-executable", &|_| ());
+    mode(&not_executable, 0o644);
+    let other_machine = module("other-machine", &|bytes| bytes[18] ^= 1);
+    let newer_glibc = module("newer-glibc", &|bytes| replace(bytes, b"GLIBC_2.", b"GLIBC_9."));
+    let of_musl = module("of-musl", &|bytes| replace(bytes, b"libc.so.6\0", b"libc.so\0\0\0"));
+    let twice = place.path().join("conf");
+    std::fs::write(&twice, format!("loadmodule {}\n", as_built.display())).unwrap();
+    let mut cases = vec![
+        (start(&not_executable), "It does not have execute permissions"),
+        (start(Path::new("/nowhere/librlock.so")), "cannot open shared object file: No such file or directory"),
+        (start(&other_machine), "cannot open shared object file: No such file or directory"),
+        (start(&newer_glibc), "version `GLIBC_"),
         (Server::prepare().options(&["--rename-command", "HSET", ""]), "rlock is not loaded: "),
-    ] {
-        let log = start.try_start().err().expect("it does not start");
-        assert!(log.contains(words) && DEPLOY.contains(&format!("\n| `{words}")), "{log}");
+        (Server::prepare().configuration(&twice), "rlock is loaded already: "),
+    ];
+    // Where nothing is compiled, no library has that name.
+    let has_linker_script =
+        Path::new("/usr/lib").join(format!("{}-linux-gnu/libc.so", std::env::consts::ARCH)).exists();
+    let of_musl_says = if has_linker_script { "libc.so: invalid ELF header" } else { "libc.so: cannot open" };
+    cases.push((start(&of_musl), of_musl_says));
+
+    let hidden = module("hidden", &|_| ());
+    mode(hidden.parent().unwrap(), 0);
+    // Root opens what it may not, unless these rights are taken away.
+    let by = if std::fs::metadata(place.path()).unwrap().uid() == 0 {
+        launcher(&["setpriv", "--bounding-set=-dac_override,-dac_read_search"])
+    } else {
+        launcher(&["env"])
+    };
+    if let Some(by) = by {
+        cases.push((start(&hidden).launched_by(&by), "cannot open shared object file: Permission denied"));
     }
+    let elsewhere = place.path().join("noexec");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let (to, from) = (elsewhere.display(), as_built.display());
+    let mount = format!("mount -t tmpfs -o noexec none {to} && cp {from} {to} && exec \"$@\"");
+    if let Some(by) = launcher(&["unshare", "--map-root-user", "--mount", "sh", "-c", &mount, "sh"]) {
+        let noexec = start(&elsewhere.join("librlock.so")).launched_by(&by);
+        cases.push((noexec, "failed to map segment from shared object"));
+    }
+
+    for (start, words) in cases {
+        let log = start.try_start().err().expect("it does not start");
+        assert!(log.contains(words), "{words}: {log}");
+        assert!(rows.iter().any(|row| row.trim_start_matches('`').contains(words)), "the page does not have: {words}");
+    }
+    mode(hidden.parent().unwrap(), 0o755);
 }
 
 #[test]
