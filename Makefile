@@ -25,7 +25,7 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-packages
+.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -168,6 +168,9 @@ dist: ## build and pack all that is published, for x86-64 and arm64, glibc and m
 test-dist: ## install the packages of make dist on a bare Debian for arm64, under qemu, and take locks there, as root
 	@scripts/test-dist.sh
 
+test-images: ## build the images by buildah and run them with all forms of command line, as root, after make dist; with Alpine: RLOCK_MUSL_SERVER=valkey-server
+	@scripts/test-images.sh
+
 test-packages: deb tarball wheel ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
 	@scripts/test-packages.sh $(SUITE)
 
@@ -187,7 +190,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
-	@printf 'make %s\n' test-checked test-matrix test-redisson test-javas test-packages dist test-dist \
+	@printf 'make %s\n' test-checked test-matrix test-redisson test-javas test-packages dist test-dist test-images \
 		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 

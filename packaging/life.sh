@@ -120,8 +120,3 @@ module=$(/srv/wheel/bin/rlock-module-path)
 "$here/first-locks.sh" /srv/wheel/bin/rlock nobody "${servers[0]}" --loadmodule "$module" --dir /tmp
 pip uninstall --yes rlock-server
 find /srv/wheel | sort | diff /srv/before - || wrong "pip uninstall leaves something of the wheel"
-
-step "the steps of Containerfile, on this server instead of an image's"
-printf '#!/bin/sh\nexec "$@"\n' >/usr/local/bin/docker-entrypoint.sh
-chmod 755 /usr/local/bin/docker-entrypoint.sh
-"$here/container.sh" "$here/Containerfile" /srv/tarball "SERVER=${servers[0]}"

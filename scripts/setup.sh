@@ -8,16 +8,16 @@
 # reads the package lists first, and keeps the distribution's server from being started. scripts/test-setup.sh types it.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|package|dist|platforms|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
+usage="usage: scripts/setup.sh build|run|test|lint|package|dist|platforms|images|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
-cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu git python node go java"
+cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu buildah git python node go java"
 
 say() { echo "setup: $*" >&2; }
 
 languages="" wanted="" no_remove=--no-remove
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | package | dist | platforms | bench | mutants | servers | tcl | bare) ;;
+build | run | test | lint | package | dist | platforms | images | bench | mutants | servers | tcl | bare) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -126,6 +126,7 @@ survey() {
     bare) check debootstrap has debootstrap && check git has git && return ;;
     # Servers for other machines run under qemu.
     platforms) check debootstrap has debootstrap && check qemu has qemu-aarch64-static && return ;;
+    images) check debootstrap has debootstrap && check git has git && check buildah has buildah && return ;;
     # To build servers, and for the tests that servers have of their own.
     servers) check cc has_c && check c++ has c++ && check openssl has_openssl && return ;;
     tcl) check tcl has tclsh && return ;;
@@ -194,6 +195,7 @@ plan() {
     offer valgrind valgrind
     offer debootstrap debootstrap
     offer qemu qemu-user-static
+    offer buildah buildah
     offer git git
     offer rustup rustup
     ! { is_missing rust || is_missing lint; } || plan_rust

@@ -1,7 +1,9 @@
 //! After a failover or a restart nobody is let in for as long as a lease may last, if the server is told so: which locks
 //! were granted before, it may not know. What that means for those who wait is in `waiting/grace.rs`.
 
-use rlock_testing::{Client, Cluster, Reply, Server, list, text, unix_ms, wait_until};
+use rlock_testing::{
+    Client, Cluster, Reply, Server, ServerVersion, Signal, list, send_signal, start_waiting, text, unix_ms, wait_until,
+};
 use std::time::{Duration, Instant};
 
 /// No test lasts so long.
@@ -285,4 +287,50 @@ fn a_failover_of_a_cluster_begins_one_where_the_new_master_is() {
     assert!((1_001..=600_000).contains(&left), "{left}");
     assert_eq!(new.say(&format!("RLOCK.RENEW {key} ann 600000")), Reply::Int(1));
     assert_eq!(new.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1));
+}
+
+/// How Valkey's operator rolls its pods. No lock is lost, and the new master begins a grace all the same.
+#[test]
+fn a_shutdown_that_fails_over_keeps_all_locks_and_begins_a_grace() {
+    let version = ServerVersion::under_test();
+    if !version.valkey || version.major < 9 {
+        return;
+    }
+    for by_signal in [true, false] {
+        let mut cluster = Cluster::start_with_replicas();
+        let key = cluster.key_on(0);
+        let (mut old, mut new, mut operator) =
+            (cluster.masters[0].client(), cluster.replicas[0].client(), cluster.masters[0].client());
+        assert_eq!(operator.say("CONFIG SET shutdown-on-sigterm failover"), text("OK"));
+        for client in [&mut old, &mut new] {
+            client.say("CONFIG SET rlock.grace 600000");
+        }
+        assert_eq!(old.say(&format!("RLOCK.ACQUIRE {key} ann 600000")), Reply::Nil);
+        let mut waiter = start_waiting(&cluster.masters[0], &format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"));
+        if by_signal {
+            send_signal(cluster.masters[0].id(), Signal::SIGTERM).unwrap();
+        } else {
+            operator.send(&["SHUTDOWN", "FAILOVER"]);
+        }
+        // The server pauses writes, hands over and closes the connection.
+        let mut granted = vec![key.clone()];
+        for number in 0.. {
+            let name = format!("{{{key}}}:{number}");
+            match old.try_run(&["RLOCK.ACQUIRE", &name, "ann", "600000"]) {
+                Ok(Reply::Nil) => granted.push(name),
+                Ok(other) => assert!(matches!(other, Reply::Error(_)), "{other:?}"),
+                Err(_) => break,
+            }
+        }
+        assert!(!matches!(waiter.try_receive(), Some(Reply::Nil)), "the waiter is not granted the lock");
+        wait_until("the master has ended", || !cluster.masters[0].is_running());
+        wait_until("the replica is the master", || new.say("ROLE").words().first() == Some(&"master"));
+        for name in &granted {
+            assert_eq!(new.say(&format!("RLOCK.RENEW {name} ann 600000")), Reply::Int(1), "{name}");
+        }
+        let other = format!("RLOCK.ACQUIRE {{{key}}}:other bob 1000");
+        assert!(new.say(&other).as_int() > 1_000, "no lock gets a new holder in the grace");
+        end(&mut new);
+        assert_eq!(new.say(&other), Reply::Nil);
+    }
 }

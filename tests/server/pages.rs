@@ -16,6 +16,12 @@ const ALERTS: &str = include_str!("../../docs/monitoring/alerts.yaml");
 const DASHBOARD: &str = include_str!("../../docs/monitoring/grafana-dashboard.json");
 const SCRIPT: &str = include_str!("../../docs/monitoring/rlock.lua");
 const MANIFEST: &str = include_str!("../../docs/kubernetes/rlock.yaml");
+const OF_OTHERS: [(&str, &str); 3] = [
+    ("ot-operator.yaml", include_str!("../../docs/kubernetes/ot-operator.yaml")),
+    ("valkey-operator.yaml", include_str!("../../docs/kubernetes/valkey-operator.yaml")),
+    ("valkey-helm.yaml", include_str!("../../docs/kubernetes/valkey-helm.yaml")),
+];
+const FIELDS: &str = include_str!("manifest-fields.txt");
 const INSTALLED: &str = "/usr/lib/redis/modules/librlock.so";
 
 /// A server with the users of docs/operations.md, as an ACL file has them.
@@ -314,7 +320,7 @@ fn a_pod_loads_the_module_and_is_ready_with_it_only() {
         let mounts = container["volumeMounts"].as_vec().unwrap();
         mounts.iter().find(|it| it["name"].as_str() == Some(name)).unwrap()["mountPath"].as_str().unwrap().to_owned()
     };
-    assert_eq!(init["command"][3].as_str(), Some(INSTALLED));
+    assert_eq!(init["command"][3].as_str(), Some("/rlock/gnu/librlock.so"));
     assert_eq!(init["command"][4].as_str().unwrap(), format!("{}/librlock.so", mounts(init, "modules")));
     assert_eq!(INSTALLED, format!("{}/librlock.so", mounts(server, "modules")));
     assert_eq!(server["command"][1].as_str().unwrap(), format!("{}/valkey.conf", mounts(server, "configuration")));
@@ -333,6 +339,60 @@ fn a_pod_loads_the_module_and_is_ready_with_it_only() {
     assert!(!passes("readinessProbe", &without) && passes("livenessProbe", &without));
     without.kill();
     assert!(!passes("livenessProbe", &without));
+}
+
+/// Each value of a manifest, as a line of manifest-fields.txt.
+fn fields(value: &Yaml, path: &str, found: &mut HashSet<String>) {
+    match value {
+        Yaml::Hash(pairs) => {
+            let under = |key: &Yaml| [path, key.as_str().unwrap()].join(if path.is_empty() { "" } else { "." });
+            pairs.iter().for_each(|(key, value)| fields(value, &under(key), found));
+        }
+        Yaml::Array(items) => items.iter().for_each(|item| fields(item, &format!("{path}[]"), found)),
+        Yaml::String(_) => drop(found.insert(format!("{path} string"))),
+        Yaml::Integer(_) => drop(found.insert(format!("{path} integer"))),
+        Yaml::Boolean(_) => drop(found.insert(format!("{path} boolean"))),
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+/// The manifests for a chart and for operators.
+#[test]
+fn manifests_for_operators_have_known_fields_and_a_configuration_that_starts() {
+    for (file, text) in OF_OTHERS {
+        let documents = YamlLoader::load_from_str(text).unwrap();
+        let (_, known) = FIELDS.split_once(&format!("\n{file}: ")).expect("its fields");
+        let known: HashSet<_> = known.lines().skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect();
+        let mut found = HashSet::new();
+        fields(documents.last().unwrap(), "", &mut found);
+        assert_eq!(found, known, "{file}");
+
+        let (first, last) = (&documents[0], documents.last().unwrap());
+        let lines = match file {
+            "ot-operator.yaml" => {
+                assert_eq!(last["spec"]["redisConfig"]["additionalRedisConfig"], first["metadata"]["name"]);
+                first["data"]["redis-additional.conf"].as_str().unwrap().to_owned()
+            }
+            "valkey-operator.yaml" => {
+                let line =
+                    |(key, value): (&Yaml, &Yaml)| format!("{} {}", key.as_str().unwrap(), value.as_str().unwrap());
+                let arguments = last["spec"]["containers"][0]["args"].as_vec().unwrap();
+                assert_eq!(arguments[0].as_str(), Some("--loadmodule"));
+                let mut lines: Vec<_> = last["spec"]["config"].as_hash().unwrap().iter().map(line).collect();
+                lines.push(format!("loadmodule {}", arguments[1].as_str().unwrap()));
+                lines.join("\n")
+            }
+            _ => last["valkeyConfig"].as_str().unwrap().to_owned(),
+        };
+        // What the init container copies to is what the server loads.
+        assert!(lines.contains(&format!("loadmodule {INSTALLED}")), "{file}");
+        assert_eq!(text.matches(INSTALLED).count(), if file == "valkey-operator.yaml" { 1 } else { 2 }, "{file}");
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("conf");
+        std::fs::write(&path, lines.replace(INSTALLED, rlock_testing::module().to_str().unwrap())).unwrap();
+        let server = Server::prepare().without_module().configuration(&path).start();
+        assert_eq!(server.client().figure("waiters"), 0, "{file}");
+    }
 }
 
 /// A copy of the module in a directory of its own, with other bytes in place of some.
