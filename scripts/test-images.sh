@@ -4,8 +4,9 @@
 # for another C library or processor must be in docs/deploy.md.
 #
 # No registry: the images below are made here. A Debian 13 with its servers stands for those with Debian. musl, busybox and a
-# Valkey built for musl, whose file RLOCK_MUSL_SERVER names, stand for Alpine. Their entrypoint does what the official ones do,
-# as their sources say: server options and files go to the server, root's rights are dropped, and Redis's loads its modules.
+# Valkey built for musl, that of scripts/server.sh or the file that RLOCK_MUSL_SERVER names, stand for Alpine. Their entrypoint
+# does what the official ones do, as their sources say: server options and files go to the server, root's rights are dropped, and
+# Redis's loads its modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh
@@ -132,16 +133,17 @@ base docker.io/library/busybox:1.37-musl "$alpine" valkey ""
 image Containerfile.module rlock-module
 mkdir -m 777 "$unpacked/modules"
 for libc in gnu musl; do
-    # shellcheck disable=SC2016 # a command of the manifests
-    setpriv --reuid 999 --regid 999 --clear-groups chroot "$unpacked" \
+    # The command of the manifests, as their user.
+    chroot --userspec=999:999 --groups= "$unpacked" \
         install -m 755 /rlock/$libc/librlock.so /modules/librlock.so || fail "an init container cannot copy the module"
     cmp "$unpacked/modules/librlock.so" "$dist/x86_64-unknown-linux-$libc/librlock.so" || fail "it is another module"
     [ "$(stat -c %a "$unpacked/modules/librlock.so")" = 755 ] || fail "the copy is not executable"
 done
 chroot "$unpacked" rlock --version
 
-if [ -f "${RLOCK_MUSL_SERVER:-}" ]; then
-    cp "$RLOCK_MUSL_SERVER" "$alpine/usr/local/bin/valkey-server"
+musl=${RLOCK_MUSL_SERVER:-$(dirname "$(scripts/server.sh valkey-9.1-x86-musl)")/root/usr/bin/valkey-server} || true
+if [ -f "$musl" ]; then
+    cp "$musl" "$alpine/usr/local/bin/valkey-server"
     printf '#!/bin/sh\necho valkey-cli\n' >"$alpine/usr/local/bin/valkey-cli"
     chmod 755 "$alpine/usr/local/bin/valkey-cli"
     cp -L "$root/lib/ld-musl-x86_64.so.1" "$alpine/lib"
@@ -152,7 +154,7 @@ if [ -f "${RLOCK_MUSL_SERVER:-}" ]; then
     refuses valkey-server x86_64-unknown-linux-gnu "Error loading shared library ld-linux-x86-64.so.2"
     refuses valkey-server aarch64-unknown-linux-musl "unsupported relocation type"
 else
-    echo "-- not tried: the image with Alpine, as RLOCK_MUSL_SERVER names no Valkey built for musl"
+    echo "-- not tried: the image with Alpine, as there is no Valkey built for musl"
 fi
 rm -rf "$root" "$work"
 echo "== passed: the images"
