@@ -5,6 +5,7 @@
 set -euo pipefail
 
 kind=$1 root=$2
+entry=() command=() directory=/
 # shellcheck source=/dev/null
 . "$3"
 ip link set lo up
@@ -24,9 +25,9 @@ wrong() {
 container() {
     local user=$1 setting=$2
     shift 2
-    form="docker run ${user:+--user $user }${setting:+-e '$setting' }IMAGE $*"
+    form="docker run ${user:+--user $user }${setting:+-e "$setting" }IMAGE $*"
     [ $# != 0 ] || set -- "${command[@]}"
-    # shellcheck disable=SC2016 # it is for the other shell to expand
+    # shellcheck disable=SC2016 # the other shell expands it
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${setting:+"$setting"} \
         chroot --userspec="${user:-0:0}" --groups= "$root" sh -c 'cd "$0" && exec "$@"' "$directory" "${entry[@]}" "$@" \
         <"${input:-/dev/null}" >"$log" 2>&1 &
@@ -75,7 +76,7 @@ says() {
 
 mkdir -p "$root$etc" "$root/data"
 echo "port 7001" >"$root$etc/$kind.conf"
-printf 'port 7001\nloadmodule %s\n' $module >"$root$etc/loads.conf"
+printf 'port 7001\nloadmodule %s\n' "$module" >"$root$etc/loads.conf"
 printf 'port 7001\n  INCLUDE "%s/l*s.conf"\n' "$etc" >"$root$etc/includes.conf"
 cp "$root$etc/$kind.conf" "$root/data/rewritten.conf"
 server=$kind-server
