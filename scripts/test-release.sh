@@ -11,15 +11,19 @@ wrong() {
     exit 1
 }
 
+# Where the version is, as release-check.sh lists it.
+files="Cargo.lock clients/go/go.mod $(sed -n "/^places=/,/'$/s/^\(places='\)\{0,1\}\([^|]*\)|.*/\2/p" scripts/release-check.sh | sort -u)"
+
 # release NUMBER: a checkout that is ready for this version.
 release() {
     rm -rf "$place/at"
-    mkdir -p "$place/at/cli"
-    local now
-    now=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-    sed "s/^version = \"$now\"/version = \"$1\"/" Cargo.toml >"$place/at/Cargo.toml"
-    sed "/^name = \"rlock/{n;s/\"$now\"/\"$1\"/}" Cargo.lock >"$place/at/Cargo.lock"
-    sed "/^rlock-client = /s/version = \"$now\"/version = \"$1\"/" cli/Cargo.toml >"$place/at/cli/Cargo.toml"
+    local file
+    for file in $files; do
+        mkdir -p "$place/at/$(dirname "$file")"
+        cp "$file" "$place/at/$file"
+    done
+    scripts/release-check.sh --set "$1" "$place/at"
+    sed -i "/^name = \"rlock/{n;s/\".*\"/\"$1\"/}" "$place/at/Cargo.lock"
     printf '# Changelog\n\n## %s (2026-12-01)\n\nNew: this.\n\n## 0.0.1 (2026-01-01)\n\nOld: that.\n' "$1" >"$place/at/CHANGELOG.md"
 }
 
@@ -34,10 +38,15 @@ text=$(check v7.8.9) || wrong "release-check refuses what is right: $(cat "$plac
 [[ $text == *"New: this."* && $text != *"Old"* ]] || wrong "the text of the release is: $text"
 refuses v7.8.8 "Cargo.toml" "Cargo.toml has another version"
 refuses 7.8.9 "no tag" "it has no v"
+for file in $files; do
+    case $file in Cargo.lock | clients/go/go.mod) continue ;; esac
+    release 7.8.9 && sed -i 's/7\.8\.9/7.8.8/' "$place/at/$file"
+    refuses v7.8.9 "$file" "$file has another version"
+done
+release 7.8.9 && echo "replace a => ../" >>"$place/at/clients/go/go.mod"
+refuses v7.8.9 "replaced" "a Go module is replaced"
 release 7.8.9 && sed -i '/^name = "rlock-cli"/{n;s/7.8.9/7.8.8/}' "$place/at/Cargo.lock"
 refuses v7.8.9 "Cargo.lock" "Cargo.lock has another version"
-release 7.8.9 && sed -i '/^rlock-client/s/7.8.9/7.8.8/' "$place/at/cli/Cargo.toml"
-refuses v7.8.9 "rlock-client" "the command asks for another client"
 release 7.8.9 && sed -i 's/(2026-12-01)/(unreleased)/' "$place/at/CHANGELOG.md"
 refuses v7.8.9 "YEAR" "it is unreleased in CHANGELOG.md"
 release 7.8.9 && sed -i '/^New/d' "$place/at/CHANGELOG.md"

@@ -21,5 +21,3 @@ require (
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sys v0.35.0 // indirect
 )
-
-replace github.com/rlock/rlock/clients/go => ../
