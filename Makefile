@@ -25,7 +25,8 @@ $(error the scripts of rlock need bash. Install it, as root: apt-get install bas
 endif
 
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
-.PHONY: nightly test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
+.PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
+.PHONY: dist-clients release-dry-run deny
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
@@ -144,6 +145,11 @@ test-monitoring: setup module ## run the dashboard's queries and the alerts of d
 test-minimum-rust: setup ## compile everything with the oldest Rust that Cargo.toml declares
 	@scripts/test-minimum-rust.sh
 
+systems := x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-apple-darwin aarch64-apple-darwin
+check-systems: ## check that the client for Rust compiles for Windows and macOS, without TLS, whose C needs a compiler for these
+	rustup target add $(systems)
+	cargo check --locked -p rlock-client --no-default-features --features blocking,commands $(systems:%=--target %)
+
 test-bare: ## run make test from a bare Debian 12, as root; or: SUITE=trixie TARGETS="build lint run"
 	@scripts/test-bare.sh $(or $(SUITE),bookworm) $(TARGETS)
 
@@ -171,6 +177,17 @@ test-dist: ## install the packages of make dist on a bare Debian for arm64, unde
 test-images: ## build the images by buildah and run them with all forms of command line, as root, after make dist; with Alpine: RLOCK_MUSL_SERVER=valkey-server
 	@scripts/test-images.sh
 
+dist-clients: ## build and pack the clients for Python and Node.js for the same platforms: target/clients/wheels, target/clients/npm
+	@scripts/setup.sh dist && scripts/setup.sh clients python node
+	@scripts/dist-clients.sh $(TARGETS)
+
+release-dry-run: ## do all of a release that needs no account: pack for each registry and check; some: STEPS="npm maven"
+	@scripts/release-dry-run.sh $(STEPS)
+
+deny: ## check licenses, sources and known defects of the crates; fetches cargo-deny and the RustSec database
+	cargo install --quiet --locked --root $(target)/tools cargo-deny@0.20.2
+	$(target)/tools/bin/cargo-deny check
+
 test-packages: deb tarball wheel ## install and use the packages on bare Debians 12 and 13, as root; one: SUITE=trixie
 	@scripts/test-packages.sh $(SUITE)
 
@@ -191,7 +208,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked test-matrix test-redisson test-javas test-packages dist test-dist test-images \
-		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri explore core-mutants client-mutants \
+		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"

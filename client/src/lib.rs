@@ -19,7 +19,7 @@
 //!
 //! The client is not a lock within one process (use [`tokio::sync::Mutex`]), not a copy of the locks' state, and not a
 //! promise that a lease cannot keep; see [what a lease does not promise](#what-a-lease-does-not-promise). It needs a
-//! server with the module, and runs on Unix systems. Java programs with Redisson, and clients in other languages, share the same locks.
+//! server with the module. It is tested on Linux; it compiles for macOS and Windows. Java programs with Redisson, and clients in other languages, share the same locks.
 //!
 //! - [Which lock?](#which-lock)
 //! - [How a service looks](#how-a-service-looks)
@@ -275,7 +275,7 @@
 //! |---|---|
 //! | `redis://user:password@host:6379/0` | TCP |
 //! | `rediss://user:password@host:6379/0` | TLS |
-//! | `redis+unix:///run/redis.sock?db=0&user=…&pass=…` | a unix socket |
+//! | `redis+unix:///run/redis.sock?db=0&user=…&pass=…` | a Unix socket, where the system is a Unix |
 //!
 //! `valkey://`, `valkeys://`, `unix://` and `valkey+unix://` are the same. A byte of the user or the password that would
 //! mean something else is written as `%` and two digits. An [`Address`] that you put together fits as well. For
@@ -324,9 +324,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-
-#[cfg(not(unix))]
-compile_error!("rlock-client needs a Unix system: its sockets are Unix ones");
 
 mod address;
 mod advice;

@@ -9,12 +9,12 @@ use crate::engine::resp::{self, Reply};
 use futures_util::future::select_ok;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "tls")]
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 #[cfg(feature = "tls")]
 use {super::tls::SPEAKS_NO_TLS, crate::error::Cause, std::future::pending, tokio::time::sleep};
@@ -111,11 +111,12 @@ impl Dialer {
     }
 
     async fn connect(&self, address: &Address) -> Result<Socket, Fault> {
-        let stream: io::Result<OwnedFd> = match &address.place {
-            Place::Tcp { host, port } => tcp(host, *port).await.and_then(TcpStream::into_std).map(Into::into),
-            Place::Unix(path) => UnixStream::connect(path).await.and_then(UnixStream::into_std).map(Into::into),
+        let stream = match &address.place {
+            Place::Tcp { host, port } => {
+                tcp(host, *port).await.and_then(TcpStream::into_std).map_err(Fault::unreachable)?
+            }
+            Place::Unix(path) => unix_socket(path).await?,
         };
-        let stream = stream.map_err(Fault::unreachable)?;
         #[cfg(feature = "tls")]
         return match &address.place {
             Place::Tcp { host, .. } if address.access.tls => {
@@ -195,6 +196,17 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     #[cfg(target_os = "linux")]
     SockRef::from(&stream).set_tcp_user_timeout(Some(Duration::from_secs(30)))?;
     Ok(stream)
+}
+
+#[cfg(unix)]
+async fn unix_socket(path: &Path) -> Result<std::net::TcpStream, Fault> {
+    let stream = tokio::net::UnixStream::connect(path).await.and_then(tokio::net::UnixStream::into_std);
+    Ok(std::os::fd::OwnedFd::from(stream.map_err(Fault::unreachable)?).into())
+}
+
+#[cfg(not(unix))]
+async fn unix_socket(_: &Path) -> Result<std::net::TcpStream, Fault> {
+    Err(Fault::of_set_up("is a Unix socket, which this system cannot open: use redis:// or rediss://"))
 }
 
 /// What it is, if no Redis answers.

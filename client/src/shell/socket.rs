@@ -9,7 +9,6 @@ use std::future::pending;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +20,7 @@ const READ: usize = 64 * 1_024;
 const READS_MAX: usize = 16;
 
 pub(crate) struct Socket {
-    /// Of either kind: to read, to write and to shut down are the same for a unix socket.
+    /// Of TCP, or a Unix socket: reading, writing and shutting down are the same system calls.
     stream: TcpStream,
     /// What is to be sent, and has not been taken by whoever writes.
     added: Mutex<Vec<u8>>,
@@ -40,11 +39,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(
-        stream: impl Into<OwnedFd>,
-        #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>,
-    ) -> Self {
-        let stream = TcpStream::from(stream.into());
+    pub(crate) fn new(stream: TcpStream, #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>) -> Self {
         let (added, writing, has_more, is_seen_to) = Default::default();
         let (reading, process) = (Mutex::new(vec![0; READ]), process::id());
         #[cfg(feature = "tls")]
@@ -246,15 +241,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use std::os::fd::OwnedFd;
 
     /// The client's own thread has others to read from.
     #[test]
     fn a_server_that_sends_without_an_end_is_left_after_some_reads() {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
+        let ours = TcpStream::from(OwnedFd::from(ours));
         #[cfg(feature = "tls")]
         let socket = Socket::new(ours, None);
         #[cfg(not(feature = "tls"))]
