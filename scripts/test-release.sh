@@ -64,6 +64,8 @@ for workflow in .github/workflows/*.yml; do
     done < <(sed -nE 's/^ *(- )?(run: )?((make|scripts\/|\.ci\/)[^ ]*( .*)?)$/\3/p' "$workflow")
 done
 
+! grep -nE 'uses: ' .github/workflows/*.yml | grep -vE '@[0-9a-f]{40} # v[0-9.]+$' || wrong "these actions are not pinned by commit"
+
 if python3 -c 'import yaml' 2>/dev/null; then
     python3 - .github/workflows/*.yml <<'END'
 import sys, yaml
