@@ -19,6 +19,20 @@ static ALLOCATOR: Aligned<Server> = Aligned(Server);
 /// allocator gives it, and jemalloc, as the servers' authors build it, aligns to no more.
 const PROMISED: usize = size_of::<usize>();
 
+/// The size of what Rust allocates for a panic, in words. Rust asks for it to be aligned to a word only, but C's type,
+/// which it passes to the unwinder, is aligned to [`UNWINDERS`]. LLVM's unwinder, which is in what zig links, relies on
+/// that: the panic would end the server.
+const EXCEPTION: usize = 7 * size_of::<usize>();
+const UNWINDERS: usize = 16;
+
+/// How the block is aligned.
+fn aligned(layout: Layout) -> Layout {
+    if (layout.size(), layout.align()) != (EXCEPTION, align_of::<usize>()) {
+        return layout;
+    }
+    layout.align_to(UNWINDERS).unwrap_or(layout)
+}
+
 /// An allocator of the server's kind.
 ///
 /// # Safety
@@ -34,9 +48,10 @@ unsafe trait Blocks {
 struct Aligned<B>(B);
 
 // SAFETY: a block is aligned as the layout says, since it is at least as large as its alignment, or aligned by
-// `Self::inside`; and what it takes from `B` it gives back there, by the choice that the layout's alignment makes.
+// `Self::inside`; and what it takes from `B` it gives back there, by the choice that the layout makes.
 unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let layout = aligned(layout);
         // SAFETY: the size is not 0, as the caller promises.
         unsafe {
             if layout.align() <= PROMISED {
@@ -51,7 +66,7 @@ unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
         // SAFETY: the block is of this allocator with this layout; so where it is inside of another, `inside` has put
         // before it where that begins.
         unsafe {
-            let inside = layout.align() > PROMISED;
+            let inside = aligned(layout).align() > PROMISED;
             self.0.free(if inside { block.sub(PROMISED).cast::<*mut u8>().read_unaligned() } else { block });
         }
     }
@@ -60,11 +75,12 @@ unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
         // SAFETY: the block is of this allocator with this layout, and with the new size that is a layout, too. Both
         // blocks are as large as what is copied.
         unsafe {
-            if layout.align() <= PROMISED {
+            let new = Layout::from_size_align_unchecked(size, layout.align());
+            if aligned(layout).align().max(aligned(new).align()) <= PROMISED {
                 return self.0.resize(block, size.max(layout.align()));
             }
             // The server would keep what is in the block, but not how far from its beginning.
-            let moved = self.inside(Layout::from_size_align_unchecked(size, layout.align()));
+            let moved = self.alloc(new);
             if !moved.is_null() {
                 ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
                 self.dealloc(block, layout);
@@ -192,7 +208,7 @@ mod tests {
     impl Used {
         fn fill(block: *mut u8, layout: Layout, contents: u8) -> Self {
             assert!(!block.is_null());
-            assert_eq!(block.addr() % layout.align(), 0, "{layout:?}");
+            assert_eq!(block.addr() % aligned(layout).align(), 0, "{layout:?}");
             // SAFETY: the block is this large.
             unsafe { block.write_bytes(contents, layout.size()) };
             Self { block, layout, contents }
@@ -216,6 +232,9 @@ mod tests {
             let (mut random, allocator) = (Random::from(seed), Aligned(Worst::default()));
             let mut used: Vec<Used> = Vec::new();
             let layout = |random: &mut Random| {
+                if random.is(10) {
+                    return Layout::new::<[usize; EXCEPTION / size_of::<usize>()]>();
+                }
                 let largest = random.one_of(&[8, 100, 5_000]);
                 Layout::from_size_align(1 + below(random, largest), 1 << random.below(13)).unwrap()
             };
@@ -255,6 +274,18 @@ mod tests {
                 unsafe { allocator.dealloc(block, layout) };
             }
             assert!(allocator.0.sizes.take().is_empty(), "all is given back");
+        }
+    }
+
+    #[test]
+    fn what_a_panic_throws_is_aligned_as_unwinders_rely_on() {
+        let allocator = Aligned(Worst::default());
+        let layout = Layout::new::<[usize; 7]>();
+        // SAFETY: the block is given back as it was taken, and the layout is not empty.
+        unsafe {
+            let used = Used::fill(allocator.alloc(layout), layout, 7);
+            assert_eq!(used.block.addr() % 16, 0);
+            allocator.dealloc(used.block, layout);
         }
     }
 
