@@ -24,7 +24,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
@@ -121,6 +121,11 @@ test-newest: setup ## run the tests of what servers do differently on the newest
 	cargo tests --no-run
 	@RLOCK_MODULE=$(target)/debug/deps/$(library) TESTS="--test server -- $(differs)" scripts/test-matrix.sh newest
 
+test-platforms: setup ## run tests on the servers of arm64, musl and an old glibc; some: PLATFORMS="arm64 x86-musl" SMOKE=yes
+	@scripts/setup.sh dist
+	@scripts/setup.sh platforms
+	@scripts/test-platforms.sh $(if $(SMOKE),--smoke) $(PLATFORMS)
+
 test-sanitized: setup module ## run the server tests on the newest servers, with the address sanitizer; TESTS="--test wire"
 	@scripts/test-matrix.sh --sanitized $(SERVERS)
 
@@ -207,7 +212,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
-	@printf 'make %s\n' test-checked test-matrix test-redisson test-javas test-packages dist test-dist test-images \
+	@printf 'make %s\n' test-checked test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
 		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 

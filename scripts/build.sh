@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/build.sh [--for TARGET] module|command|manual...: builds what is shipped by the flags that packages need, so that
+# scripts/build.sh [--for TARGET] module|command|manual|probes...: builds what is shipped by the flags that packages need, so that
 # `make deb` compiles nothing again that `make build` has compiled. Each has a profile of its own; target/release has both.
 #
 # --for: for another machine or C library, by the name that Rust has for it, such as aarch64-unknown-linux-musl. Then what is
@@ -28,7 +28,7 @@ else
     cargo=(cargo zigbuild --target "${platform/%-gnu/-gnu.2.17}")
     flags+=("-Cstrip=symbols")
     # A module is loaded by a server that has its C library already; a command brings its own.
-    [[ $platform != *-musl || $* != module ]] || flags+=("-Ctarget-feature=-crt-static")
+    [[ $platform != *-musl || $* != @(module|probes) ]] || flags+=("-Ctarget-feature=-crt-static")
 fi
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS
@@ -40,10 +40,12 @@ for what; do
     echo "build: the $what, for release" >&2
     case $what in
     module) build=(-p rlock --profile module) ;;
+    # With commands for tests; never shipped.
+    probes) build=(-p rlock --profile trial --features panic-probe) ;;
     command) build=(-p rlock-cli --profile command) ;;
     # A command that writes its own pages for `man`. It is where the command was, so that has to be built after it.
     manual) build=(-p rlock-cli --profile command --features manual) ;;
-    *) echo "usage: scripts/build.sh [--for TARGET] module|command|manual..." >&2 && exit 2 ;;
+    *) echo "usage: scripts/build.sh [--for TARGET] module|command|manual|probes..." >&2 && exit 2 ;;
     esac
     "${cargo[@]}" "${build[@]}" || scripts/setup.sh crates "${build[1]}"
     [ -z "$platform" ] || continue

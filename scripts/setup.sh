@@ -10,7 +10,7 @@ set -euo pipefail
 
 usage="usage: scripts/setup.sh build|run|test|lint|package|dist|platforms|images|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
-cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu buildah git python node go java"
+cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu musl buildah git python node go java"
 
 say() { echo "setup: $*" >&2; }
 
@@ -124,8 +124,13 @@ survey() {
         return
         ;;
     bare) check debootstrap has debootstrap && check git has git && return ;;
-    # Servers for other machines run under qemu.
-    platforms) check debootstrap has debootstrap && check qemu has qemu-aarch64-static && return ;;
+    # Servers for other machines run under qemu, and those for musl are built here.
+    platforms)
+        check debootstrap has debootstrap
+        check qemu has qemu-aarch64-static
+        check musl has musl-gcc
+        return
+        ;;
     images) check debootstrap has debootstrap && check git has git && check buildah has buildah && return ;;
     # To build servers, and for the tests that servers have of their own.
     servers) check cc has_c && check c++ has c++ && check openssl has_openssl && return ;;
@@ -196,6 +201,7 @@ plan() {
     offer debootstrap debootstrap
     offer qemu qemu-user-static
     offer buildah buildah
+    offer musl "musl-tools linux-libc-dev"
     offer git git
     offer rustup rustup
     ! { is_missing rust || is_missing lint; } || plan_rust

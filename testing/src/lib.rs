@@ -4,6 +4,7 @@
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
+//! - `RLOCK_PROBES`: a module with the feature `panic-probe`, for a platform that cannot load the one of the tests
 //! - `RLOCK_LEAKS`: if it is set, servers are told to end, so that one with the address sanitizer looks for leaks
 
 mod bystander;

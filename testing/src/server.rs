@@ -362,12 +362,16 @@ pub fn module() -> PathBuf {
     std::env::var_os("RLOCK_MODULE").map_or_else(debug_module, PathBuf::from)
 }
 
-/// The module that cargo built beside this test, with the same features.
+/// The module that cargo built beside this test, with the same features; or another build with these features, which
+/// `RLOCK_PROBES` names.
 ///
 /// # Panics
 /// If its sources are newer: a single test does not link it, so cargo does not build it then.
 pub fn debug_module() -> PathBuf {
     static MODULE: LazyLock<PathBuf> = LazyLock::new(|| {
+        if let Some(module) = std::env::var_os("RLOCK_PROBES") {
+            return module.into();
+        }
         let test = std::env::current_exe().expect("this test has a path");
         let module = test.parent().expect("in a directory").join("librlock.so");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# scripts/test-platforms.sh [--smoke] [PLATFORM...]: tests of tests/server and tests/wire on the servers of other platforms
+# of scripts/servers.sh, or on those of the platforms that are named: arm64, x86-musl, glibc-2.31.
+#
+# The tests run on this machine, as they are; the server and its module are of the platform. arm64 is emulated, so tests
+# are chosen that do not depend on a few milliseconds.
+#
+# The table in docs/servers.md is written when all have passed with the same modules and tests. What has passed is kept in
+# target/platforms.
+#
+# --smoke: only a few tests, with a build of the module that compiles quickly, and no table.
+#
+# MODULES: a directory with TARGET/librlock.so, such as target/dist, to test what was packed; without it they are built.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/servers.sh
+
+smoke="" page=docs/servers.md
+[ "${1:-}" != --smoke ] || { shift && smoke=yes; }
+[ $# != 0 ] || set -- arm64 x86-musl glibc-2.31
+
+wire=(RLOCK_WIRE_SECONDS=60)
+tests=(panics loading permits several_locks tokens sessions::tickets sessions::telling sessions::taking_back an_aof restart
+    served_in_order handing_over)
+if [ -n "$smoke" ]; then
+    wire=(RLOCK_WIRE_SEED=7)
+    tests=(panics load_arguments permits::as_many all_are_granted_or_none sessions::tickets an_aof_restart served_in_order
+        lease_and_token)
+fi
+
+target_of() {
+    case $1 in
+    arm64) echo aarch64-unknown-linux-gnu ;;
+    x86-musl) echo x86_64-unknown-linux-musl ;;
+    glibc-*) echo x86_64-unknown-linux-gnu ;;
+    *) echo "test-platforms: there is no platform named $1" >&2 && return 2 ;;
+    esac
+}
+
+# Sets $module and $probes, which is the module with commands for tests.
+build() {
+    local for
+    for=$(target_of "$1")
+    scripts/build.sh --for "$for" probes
+    probes=$target/$for/trial/librlock.so
+    if [ -n "$smoke" ]; then
+        module=$probes
+    elif [ -n "${MODULES:-}" ]; then
+        module=$(realpath "$MODULES/$for/librlock.so")
+    else
+        scripts/build.sh --for "$for" module
+        module=$target/$for/module/librlock.so
+    fi
+}
+
+kept=$target/platforms log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+mkdir -p "$kept"
+
+run_tests() {
+    local environment=("${wire[@]}" RLOCK_SERVER="$server" RLOCK_MODULE="$module" RLOCK_PROBES="$probes")
+    env "${environment[@]}" cargo tests --test server -- "${tests[@]}" && env "${environment[@]}" cargo tests --test wire
+}
+
+what_is_tested() { cat "$module" "$0" tests/{server,wire}/*.rs testing/src/*.rs | sha256sum; }
+
+write_page() {
+    local rows="" name
+    while read -r name _; do
+        [ -e "$kept/$name" ] || return 0
+        rows+=$(tail -n 1 "$kept/$name")'\n'
+    done < <(grep . <<<"$platform_servers")
+    awk -v rows="$rows" '
+        /^## / { here = $0 == "## Other platforms" }
+        here && /^\| / && !/^\| platform / { if (!done) printf "%s", rows; done = 1; next }
+        { print }
+    ' "$page" >"$log"
+    cat "$log" >"$page"
+}
+
+table="" failed=0
+for platform; do
+    build "$platform"
+    while read -r name how _ <&3; do
+        version=- result="FAIL (not there)"
+        if server=$(scripts/server.sh "$name"); then
+            version=$(version_of "$server") result=FAIL
+            echo "== $name: $version"
+            ! run_tests 2>&1 | tee "$log" || result=pass
+        fi
+        passed=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$log" | awk '{ all += $1 } END { print all + 0 }')
+        [ "$result" = pass ] || failed=1
+        table+=$(printf '%-22s %-8s %s tests, %s' "$name" "$version" "$passed" "$result")$'\n'
+        [ -z "$smoke" ] || continue
+        rm -f "$kept/$name"
+        [ "$result" != pass ] || printf '%s\n' "$(what_is_tested)" \
+            "| $platform | ${name%%-*} $version | $how | $passed |" >"$kept/$name"
+    done 3< <(grep -e "-$platform " <<<"$platform_servers")
+done
+
+printf '\n%s' "$table"
+[ -n "$smoke" ] || write_page
+exit "$failed"
