@@ -82,6 +82,20 @@ fn here(server: &Server) -> Address {
     Address::Lines { ports: vec![server.port()] }
 }
 
+/// Trials, until nothing is missing in all that happened in them: on a busy machine less happens in the same time.
+fn until_all_happened(mut trial: impl FnMut() -> Vec<Record>, missing: impl Fn(&[Operation]) -> Option<String>) {
+    let mut operations = Vec::new();
+    for _ in 0..15 {
+        let records = trial();
+        nothing_is_broken(&records);
+        operations.extend(pair(&records));
+        if missing(&operations).is_none() {
+            return;
+        }
+    }
+    panic!("{}", missing(&operations).unwrap_or_default());
+}
+
 fn of_kind(operations: &[Operation], kind: ClientKind) -> Vec<&Operation> {
     operations.iter().filter(|it| it.call.client.starts_with(&format!("{kind:?}-"))).collect()
 }
@@ -112,27 +126,30 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
         client.locks.push(lock("permits", LockKind::Permits, &[]));
         client.locks.push(lock("one", LockKind::Plain, &["another", "a third"]));
     }
-    let records = Trial::of(here(&server), 2_000, clients).run();
-    nothing_is_broken(&records);
-    let operations = pair(&records);
-    for kind in KINDS {
-        let operations = of_kind(&operations, kind);
-        assert!(grants(&operations) > 5, "{kind:?}: {}", grants(&operations));
-        for side in Side::ALL.into_iter().filter(|side| *side != Side::Permit || is_native(kind)) {
-            let is_of_side = |request: &Request| matches!(request, Request::Acquire { side: it, .. } | Request::Guard { side: it, .. } if *it == side);
-            let granted = operations.iter().any(|it| is_of_side(&it.call.request) && it.granted().is_some());
-            assert!(granted, "{kind:?}: {side:?}");
-        }
-        let of_several = operations.iter().any(|it| it.is_of_several() && it.granted().is_some());
-        assert_eq!(of_several, is_native(kind), "{kind:?}");
-    }
-    wait_until("all is given back", || held(&server).is_empty());
+    let trial = || {
+        let records = Trial::of(here(&server), 2_000, clients.clone()).run();
+        wait_until("all is given back", || held(&server).is_empty());
+        records
+    };
+    until_all_happened(trial, |operations| {
+        KINDS.into_iter().find_map(|kind| {
+            let operations = of_kind(operations, kind);
+            let side_missing = Side::ALL.into_iter().filter(|side| *side != Side::Permit || is_native(kind)).find(|side| {
+                let is_of_side = |request: &Request| matches!(request, Request::Acquire { side: it, .. } | Request::Guard { side: it, .. } if it == side);
+                !operations.iter().any(|it| is_of_side(&it.call.request) && it.granted().is_some())
+            });
+            let of_several = operations.iter().any(|it| it.is_of_several() && it.granted().is_some());
+            assert!(is_native(kind) || !of_several, "{kind:?} locks several at once");
+            let is_enough = grants(&operations) > 5 && side_missing.is_none() && of_several == is_native(kind);
+            (!is_enough).then(|| format!("{kind:?}: {} grants, none of {side_missing:?}, of several: {of_several}", grants(&operations)))
+        })
+    });
 }
 
 #[test]
 fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let cluster = rlock_testing::Cluster::start();
-    let ports = cluster.masters.iter().map(Server::port).collect();
+    let ports: Vec<_> = cluster.masters.iter().map(Server::port).collect();
     let clients: Vec<_> = crew(&Habits { waits_ms: vec![Some(100)], ..habits() })
         .into_iter()
         .map(|client| Client {
@@ -140,24 +157,27 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
             ..client
         })
         .collect();
-    let records = Trial::of(Address::Cluster { ports }, 800, clients).run();
-    nothing_is_broken(&records);
-    let operations = pair(&records);
-    // Who comes to the wrong place with a session is told that it has none where it is sent to.
-    let is_refused = |answer: &Answer| matches!(answer, Answer::Failed(line) if !line.starts_with("NOSESSION "));
-    let refused = operations.iter().find(|it| it.answer.as_ref().is_some_and(|(_, answer)| is_refused(answer)));
-    assert!(refused.is_none(), "nobody is sent away: {refused:?}");
-    for kind in [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards] {
-        let operations = of_kind(&operations, kind);
-        // Scripts get no lock that others queue for all the time.
-        let is_served =
-            |it: &&&Operation| matches!(it.answer, Some((_, Answer::Granted { .. } | Answer::Refused { .. })));
-        let locks: HashSet<_> = operations.iter().filter(is_served).map(|it| &it.call.lock).collect();
-        assert_eq!(locks.len(), 3, "{kind:?}");
-    }
-    for master in &cluster.masters {
-        wait_until("all is given back", || held(master).is_empty());
-    }
+    let trial = || {
+        let records = Trial::of(Address::Cluster { ports: ports.clone() }, 800, clients.clone()).run();
+        for master in &cluster.masters {
+            wait_until("all is given back", || held(master).is_empty());
+        }
+        records
+    };
+    until_all_happened(trial, |operations| {
+        // Who comes to the wrong place with a session is told that it has none where it is sent to.
+        let is_refused = |answer: &Answer| matches!(answer, Answer::Failed(line) if !line.starts_with("NOSESSION "));
+        let refused = operations.iter().find(|it| it.answer.as_ref().is_some_and(|(_, answer)| is_refused(answer)));
+        assert!(refused.is_none(), "nobody is sent away: {refused:?}");
+        KINDS.into_iter().find_map(|kind| {
+            // Scripts get no lock that others queue for all the time.
+            let is_served =
+                |it: &&Operation| matches!(it.answer, Some((_, Answer::Granted { .. } | Answer::Refused { .. })));
+            let locks: HashSet<_> =
+                of_kind(operations, kind).into_iter().filter(is_served).map(|it| &it.call.lock).collect();
+            (locks.len() != 3).then(|| format!("{kind:?} is served on {} of 3 masters", locks.len()))
+        })
+    });
 }
 
 #[test]
