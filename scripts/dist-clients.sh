@@ -12,10 +12,11 @@ for platform; do
     PATH=$(scripts/zig.sh "$platform"):$PATH
     name=${platform/x86_64-unknown-linux/linux-x64}
     name=${name/aarch64-unknown-linux/linux-arm64}
-    # Node.js loads a library, which must share its C library.
-    flags="-Cstrip=symbols"
-    [[ $platform != *-musl ]] || flags+=" -Ctarget-feature=-crt-static"
-    RUSTFLAGS=$flags CARGO_TARGET_DIR=$target/clients/cross cargo zigbuild --locked --profile binding -p rlock-node \
+    # No path of this machine is in it, as in scripts/build.sh. Node.js loads a library, which must share its C library.
+    flags=(-Cstrip=symbols "--remap-path-prefix=$HOME=/home" "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+        "--remap-path-prefix=$(rustc --print sysroot)=/rust" "--remap-path-prefix=$PWD=/rlock")
+    [[ $platform != *-musl ]] || flags+=(-Ctarget-feature=-crt-static)
+    CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}") CARGO_TARGET_DIR=$target/clients/cross cargo zigbuild --locked --profile binding -p rlock-node \
         --target "${platform/%-gnu/-gnu.2.17}"
     scripts/npm-package.sh "$name" "$target/clients/cross/$platform/binding/librlock_node.so" "$npm"
 done
