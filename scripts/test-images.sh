@@ -119,7 +119,7 @@ rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 alpine=$work/alpine
 mkdir -p "$alpine"/{bin,lib,tmp,data,etc,usr/local/bin}
 cp "$root"/usr/bin/busybox "$alpine/bin/busybox"
-for applet in $("$alpine/bin/busybox" --list); do ln -sf busybox "$alpine/bin/$applet"; done
+for applet in $("$alpine/bin/busybox" --list); do [ "$applet" = busybox ] || ln -s busybox "$alpine/bin/$applet"; done
 
 for kind in valkey redis; do
     base "docker.io/$kind/$kind:trixie" "$root" $kind "setpriv --reuid=$kind --regid=$kind --clear-groups --"
@@ -135,7 +135,7 @@ mkdir -m 777 "$unpacked/modules"
 for libc in gnu musl; do
     # The command of the manifests, as their user.
     chroot --userspec=999:999 --groups= "$unpacked" \
-        install -m 755 /rlock/$libc/librlock.so /modules/librlock.so || fail "an init container cannot copy the module"
+        cp /rlock/$libc/librlock.so /modules/librlock.so || fail "an init container cannot copy the module"
     cmp "$unpacked/modules/librlock.so" "$dist/x86_64-unknown-linux-$libc/librlock.so" || fail "it is another module"
     [ "$(stat -c %a "$unpacked/modules/librlock.so")" = 755 ] || fail "the copy is not executable"
 done
@@ -148,7 +148,7 @@ if [ -f "$musl" ]; then
     chmod 755 "$alpine/usr/local/bin/valkey-cli"
     cp -L "$root/lib/ld-musl-x86_64.so.1" "$alpine/lib"
     echo "valkey:x:999:1000::/:/bin/sh" >"$alpine/etc/passwd"
-    base docker.io/valkey/valkey:alpine "$alpine" valkey "setuidgid valkey"
+    base docker.io/valkey/valkey:alpine "$alpine" valkey "su -s /bin/sh -c 'exec \"\$0\" \"\$@\"' -- valkey"
     image Containerfile.valkey valkey-rlock-alpine BASE=docker.io/valkey/valkey:alpine LIBC=musl
     forms valkey
     refuses valkey-server x86_64-unknown-linux-gnu "Error loading shared library ld-linux-x86-64.so.2"

@@ -320,8 +320,8 @@ fn a_pod_loads_the_module_and_is_ready_with_it_only() {
         let mounts = container["volumeMounts"].as_vec().unwrap();
         mounts.iter().find(|it| it["name"].as_str() == Some(name)).unwrap()["mountPath"].as_str().unwrap().to_owned()
     };
-    assert_eq!(init["command"][3].as_str(), Some("/rlock/gnu/librlock.so"));
-    assert_eq!(init["command"][4].as_str().unwrap(), format!("{}/librlock.so", mounts(init, "modules")));
+    assert_eq!(init["command"][1].as_str(), Some("/rlock/gnu/librlock.so"));
+    assert_eq!(init["command"][2].as_str().unwrap(), format!("{}/librlock.so", mounts(init, "modules")));
     assert_eq!(INSTALLED, format!("{}/librlock.so", mounts(server, "modules")));
     assert_eq!(server["command"][1].as_str().unwrap(), format!("{}/valkey.conf", mounts(server, "configuration")));
 
