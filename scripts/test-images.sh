@@ -118,6 +118,7 @@ rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 
 alpine=$work/alpine
 mkdir -p "$alpine"/{bin,lib,tmp,data,etc,usr/local/bin}
+chmod 1777 "$alpine/tmp"
 cp "$root"/usr/bin/busybox "$alpine/bin/busybox"
 for applet in $("$alpine/bin/busybox" --list); do [ "$applet" = busybox ] || ln -s busybox "$alpine/bin/$applet"; done
 
