@@ -8,9 +8,10 @@ module=/usr/lib/redis/modules/librlock.so
 
 # loads FILE: whether this configuration, or one that it includes, loads rlock. CONFIG REWRITE writes such a line.
 loads() {
+    [ -r "$1" ] || return 1
     ! grep -qsiE '^[[:space:]]*loadmodule[[:space:]].*librlock\.so' "$1" || return 0
     # An include may be a pattern.
-    for included in $(sed -n 's/^[[:space:]]*include[[:space:]]\{1,\}//Ip' "$1" 2>/dev/null | tr -d "\"'"); do
+    for included in $(sed -n 's/^[[:space:]]*include[[:space:]]\{1,\}//Ip' "$1" | tr -d "\"'"); do
         ! loads "$included" || return 0
     done
     return 1
