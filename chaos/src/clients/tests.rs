@@ -165,7 +165,7 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
         records
     };
     until_all_happened(trial, |operations| {
-        // Who comes to the wrong place with a session is told that it has none where it is sent to.
+        // A request in a session that reaches the wrong master is refused by NOSESSION: the session is elsewhere.
         let is_refused = |answer: &Answer| matches!(answer, Answer::Failed(line) if !line.starts_with("NOSESSION "));
         let refused = operations.iter().find(|it| it.answer.as_ref().is_some_and(|(_, answer)| is_refused(answer)));
         assert!(refused.is_none(), "nobody is sent away: {refused:?}");
