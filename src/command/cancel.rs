@@ -1,7 +1,7 @@
 //! ```text
 //! RLOCK.CANCEL session [ticket ...]
 //! ```
-//! Takes a session's tickets back: what waits leaves, and what was granted and nobody knows of is given back.
+//! Takes a session's tickets back, and says of each whether it was granted its lock: that is its holder's to release.
 
 use super::arguments::{WRONG_ARITY, session, ticket};
 use crate::server::{Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, waiting};

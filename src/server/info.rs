@@ -59,7 +59,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
             (c"sessions_unattended", engine.unattended_sessions() as u64),
             (c"tickets", engine.waiting_tickets() as u64),
             (c"events_unacknowledged", engine.unacknowledged() as u64),
-            (c"revocations_due", engine.revocations_due() as u64),
+            (c"revocations_due", engine.releases_due() as u64),
             (c"grace_left_ms", u64::try_from(grace_left_ms).unwrap_or(0)),
             (c"followed", u64::from(followers::there_may_be())),
             (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),

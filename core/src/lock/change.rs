@@ -84,19 +84,6 @@ impl Changes {
         matches!(self.on_lock_key(), [Change::Begin { .. }, ..])
     }
 
-    /// How many holds of its side the holder has after these changes, which grant it one. A permit that it had already
-    /// counts as two: taking the grant back must leave it one.
-    #[must_use]
-    pub fn holds(&self) -> i64 {
-        let holds = self.all().iter().find_map(|change| match change {
-            Change::Begin { .. } | Change::SetPermit { again: false, .. } => Some(1),
-            Change::Count { makes, .. } => Some(*makes),
-            Change::SetPermit { again: true, .. } | Change::PermitStays => Some(2),
-            _ => None,
-        });
-        holds.unwrap_or(0)
-    }
-
     /// When the lease that one of these changes sets ends: the lock's, or that of the holder's permit. A permit may end long
     /// before the key, which ends with the last one.
     #[must_use]
@@ -271,12 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn changes_tell_whether_they_free_the_lock_and_how_many_holds_they_leave() {
+    fn changes_tell_whether_they_free_the_lock() {
         let of = |change| Changes::of([Some(change)]);
         assert!(of(Change::Delete).frees() && !of(Change::DropPermit).frees());
-        assert_eq!(of(BEGIN).holds(), 1);
-        assert_eq!(of(Change::Count { field: Field::Holder, by: 1, makes: 3 }).holds(), 3);
-        assert_eq!([false, true].map(|again| of(Change::SetPermit { end: 9, again }).holds()), [1, 2]);
-        assert_eq!((of(Change::PermitStays).holds(), of(Change::Delete).holds()), (2, 0));
     }
 }

@@ -33,8 +33,8 @@ pub use permits::{
 };
 pub use record::{Mode, Observed, ReadWrite, Record, decimal};
 pub use request::{
-    Ahead, Busy, Effect, Expiry, Held, Lease, Limit, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side,
-    UnixMs, Verdict, Wish,
+    Ahead, Busy, Effect, Expiry, Lease, Limit, Obstacle, Outcome, Refusal, Release, Released, Renewed, Side, UnixMs,
+    Verdict, Wish,
 };
 pub use snapshot::{BROKEN_MAX, Breaking, Holding, Kind, Part, READ_HOLDS_SHOWN_MAX, Snapshot};
 

@@ -82,6 +82,8 @@ pub enum Outcome {
     SlotMoved,
     /// The client waited on a server that has become a replica.
     NowReplica,
+    /// Another request of the same holder for the same lock took its place in the queue.
+    Replaced,
 }
 
 /// What a release asks for.
@@ -269,15 +271,6 @@ impl fmt::Debug for Limit {
     }
 }
 
-/// How a holder has a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Of this side.
-    pub holds: i64,
-    /// When the lease ends: the lock's, or a read hold's own.
-    pub end: UnixMs,
-}
-
 impl Side {
     /// The field that counts holds of this side.
     #[must_use]
@@ -320,39 +313,20 @@ impl Side {
         }
     }
 
-    /// Whether each hold of a holder is told from its others, by its number.
-    #[must_use]
-    pub fn numbers_holds(self) -> bool {
-        self == Self::Read
-    }
-
-    /// Whether a holder has one hold at most, however often it is granted.
-    #[must_use]
-    pub fn is_held_once(self) -> bool {
-        matches!(self, Self::Permit(_))
-    }
-
-    /// How this holder has this side of the lock, with its last hold's lease.
-    pub fn held(self, record: &impl Record) -> Option<Held> {
-        self.held_up_to(record, i64::MAX)
-    }
-
-    /// The same, as it was when the holder had no more than so many holds of this side: each read hold has its own lease.
-    pub fn held_up_to(self, record: &impl Record, most: i64) -> Option<Held> {
-        let holds = match (record.observe().ok()?, self) {
-            (Observed::Mine { holds }, Self::Plain) => holds,
-            (Observed::ReadWrite(lock), Self::Write) => lock.writes,
-            (Observed::ReadWrite(lock), Self::Read) => lock.reads.min(most),
-            // Also one that has ended: whoever asks looks at the time.
-            (Observed::Permits, Self::Permit(_)) => {
-                return record.permits(UnixMs::MIN, 0).mine.map(|end| Held { holds: 1, end });
-            }
+    /// When this holder's lease of this side ends; of read holds, each of which has its own, that of the last one. None if it
+    /// has no hold of this side, or one without an end.
+    pub fn lease_end(self, record: &impl Record) -> Option<UnixMs> {
+        let expiry = match (record.observe().ok()?, self) {
+            (Observed::Mine { .. }, Self::Plain) => record.expiry(),
+            (Observed::ReadWrite(lock), Self::Write) if lock.writes > 0 => record.expiry(),
+            (Observed::ReadWrite(lock), Self::Read) if lock.reads > 0 => record.read_hold_end(lock.reads)?,
+            // Also a permit that has ended: the caller looks at the time.
+            (Observed::Permits, Self::Permit(_)) => Expiry::At(record.permits(UnixMs::MIN, 0).mine?),
             _ => return None,
         };
-        let expiry = if self.numbers_holds() { record.read_hold_end(holds)? } else { record.expiry() };
         match expiry {
-            Expiry::At(end) if holds > 0 => Some(Held { holds, end }),
-            _ => None,
+            Expiry::At(end) => Some(end),
+            Expiry::Never => None,
         }
     }
 }

@@ -32,8 +32,7 @@ impl<C> Engine<C> {
         self.release_open(host, key, record, &Plan::of(nobody, &breaking.lock), Trigger::Command)?;
         let others = self.agenda.broken.len();
         if !breaking.read_holds.is_empty() {
-            let (home, key) = (self.databases.at(database), key.as_ref().into());
-            self.agenda.broken.push_front(Broken { home, key, holds: breaking.read_holds });
+            self.agenda.broken.push_front(Broken { database, key: key.as_ref().into(), holds: breaking.read_holds });
         }
         // Of most locks all in the same step; and only of this one, whose slot the command has.
         while self.agenda.broken.len() > others && !host.turn_is_over() && self.drop_next_broken(host, Trigger::Command)
@@ -53,14 +52,14 @@ impl<C> Engine<C> {
         // The server has checked the command itself.
         let permission = match trigger {
             Trigger::Command => Permission::Granted,
-            Trigger::Event | Trigger::Revocation => host.fitness(Trigger::Revocation),
+            Trigger::Event => host.may_write(),
         };
         if let Permission::Later(ms) = permission {
             broken.holds.push((holder, holds));
             self.rest(host, ms);
             return false;
         }
-        let _selected = host.select(self.databases.number_of(broken.home));
+        let _selected = host.select(broken.database);
         let (key, name) = (host.own(&broken.key), host.own(&holder));
         let record = host.open(host.lend(&key), host.lend(&name));
         // The holder may have read holds again, under the lowest numbers.

@@ -1,11 +1,11 @@
 //! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
 //! here, so what is proven is what is shipped.
 
-use super::agenda::{Cancelling, TicketNames};
+use super::agenda::{Cancelled, Cancelling, TicketNames};
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
-use super::queue::{LockId, LockName, QueueFull, Ticket};
-use super::serve::lease_end;
+use super::queue::{Joins, LockId, LockName, QueueFull, Ticket};
+use super::serve::{deliver, lease_end};
 use super::serve_sets::{Tried, acquire_all};
 use super::sessions::NoSession;
 use super::tickets::Call;
@@ -139,7 +139,7 @@ impl<C> Engine<C> {
                     self.all_are_passed(&[name_of(host, &key)]);
                 }
                 if self.length() > 0 {
-                    self.settle_behind(host, name_of(host, &key), wish.holder.as_ref(), Trigger::Command);
+                    self.settle(host, name_of(host, &key), Trigger::Command);
                 }
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
@@ -196,7 +196,7 @@ impl<C> Engine<C> {
         };
         self.all_are_passed(&names_of(host, &passing));
         for key in keys.iter().filter(|_| self.length() > 0).collect::<Vec<_>>() {
-            self.settle_behind(host, name_of(host, key), wish.holder.as_ref(), Trigger::Command);
+            self.settle(host, name_of(host, key), Trigger::Command);
         }
         self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
         let tokens = grants.iter().filter_map(|grant| grant.token).collect();
@@ -250,8 +250,11 @@ impl<C> Engine<C> {
                 &several
             }
         };
-        // Whoever could be told at once was, so this is only for those who would have to wait.
-        if let Some(max) = max {
+        let holder = wish.holder.as_ref();
+        let is_set = matches!(wanted, Wanted::AllOf(_));
+        let former = self.wait_of(holder, locks, is_set);
+        // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
+        if let Some(max) = max.filter(|_| former.is_none()) {
             let waiting = locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
             if waiting >= max {
                 self.counters.turned_away = self.counters.turned_away.wrapping_add(1);
@@ -259,10 +262,13 @@ impl<C> Engine<C> {
             }
         }
         // Checked before the client is blocked, since it cannot be unblocked without an answer.
-        self.check_room(host, by_ticket.map(|(session, _)| session), locks.len())?;
+        let session = by_ticket.map(|(session, _)| session);
+        // A blocked client leaves its room to the one that takes its place; the event of a ticket takes what the ticket did.
+        if session.is_some() || former.is_none_or(|former| self.client(former).is_none()) {
+            self.check_room(host, session, locks.len())?;
+        }
         let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
         host.listen(wish.side);
-        let holder = wish.holder.as_ref();
         let (recipient, names) = if let Some((session, ticket)) = by_ticket {
             (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref()))
         } else {
@@ -272,18 +278,26 @@ impl<C> Engine<C> {
         let now = host.now();
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
         let wait = Waiter::new(recipient, wish.with_holder(names));
-        // Who asks for several is told so, though it be one.
-        let ticket = if let (Wanted::One(_), [lock]) = (wanted, locks) {
-            let (ticket, lock) = self.join(*lock, wait, now, deadline).map_err(|QueueFull| full)?;
+        let joins = self.places(locks, busy, former);
+        if let Some(former) = former {
+            self.replaced(host, former, now);
+        }
+        let ticket = if let (false, [lock], [joins]) = (is_set, locks, &*joins) {
+            let (ticket, lock) = self.join(*lock, wait, now, deadline, *joins).map_err(|QueueFull| full)?;
             for (_, busy) in busy {
-                self.waits_for(lock, *busy, holder, now);
+                self.waits_for(lock, *busy, now);
+            }
+            if former.is_some() {
+                // It may ask for another side.
+                self.changed(lock);
             }
             ticket
         } else {
-            let joined = self.join_all(locks, wait, now, deadline).map_err(|QueueFull| full)?;
+            let locks: Vec<_> = locks.iter().copied().zip(joins).collect();
+            let joined = self.join_all(&locks, wait, now, deadline).map_err(|QueueFull| full)?;
             for (number, busy) in busy {
                 let Some((_, lock)) = joined.get(*number) else { continue };
-                self.waits_for(*lock, *busy, holder, now);
+                self.waits_for(*lock, *busy, now);
                 // Whoever was before it on a free lock may have gone while it looked at the next one.
                 if busy.left_ms == 0 {
                     self.changed(*lock);
@@ -315,13 +329,37 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Notes what keeps a new waiter from its lock.
-    fn waits_for(&mut self, lock: LockId, busy: Busy, holder: &[u8], now: UnixMs) {
+    /// Notes when a new waiter's lock may be free.
+    fn waits_for(&mut self, lock: LockId, busy: Busy, now: UnixMs) {
         if let Some(end) = lease_end(now, busy.left_ms) {
             self.recheck_by(lock, end);
         }
-        if busy.obstacle == (Obstacle::Grace { reenters: true }) {
-            self.reenters_after_grace(lock, Names::from(holder));
+    }
+
+    /// Where a new waiter stands in the queue of each lock: in the place of the former request of its holder; before all others
+    /// if only a grace keeps it from a lock that its holder has, as they wait for that holder; or else last.
+    fn places(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], former: Option<Ticket>) -> Vec<Joins> {
+        // Those that are being dismissed are known by their numbers.
+        let is_dismissing = self.next_dismissed().is_some();
+        let former = former.filter(|former| !self.is_dismissed(*former));
+        let reenters = |number: usize| {
+            let reenters =
+                |(of, busy): &(usize, Busy)| *of == number && busy.obstacle == (Obstacle::Grace { reenters: true });
+            busy.iter().any(reenters) && !is_dismissing
+        };
+        let place = |(number, lock): (usize, &LockName<'_>)| match former {
+            _ if reenters(number) => Joins::First,
+            Some(former) => self.claim_of(former, *lock).map_or(Joins::Last, Joins::At),
+            None => Joins::Last,
+        };
+        locks.iter().enumerate().map(place).collect()
+    }
+
+    /// A later request of the same holder takes the place of this one, which is told so.
+    fn replaced<H: Host<Client = C>>(&mut self, host: &H, former: Ticket, now: UnixMs) {
+        if let Some(delivery) = self.leave_with(former, Outcome::Replaced, now) {
+            host.watch(self);
+            deliver(host, delivery, Outcome::Replaced);
         }
     }
 
@@ -450,8 +488,8 @@ impl<C> Engine<C> {
         Ok(Polled::Waits(session))
     }
 
-    /// Takes tickets of a session back. Returns how many were found; None if that takes longer than a turn, or the server
-    /// may not write now, and the client is blocked for it.
+    /// Takes tickets of a session back. Returns what became of each; None if that takes longer than a turn, and the client is
+    /// blocked for it.
     ///
     /// # Errors
     /// If these are more than one turn may take, and the client cannot be kept waiting. Nothing has changed then.
@@ -459,70 +497,52 @@ impl<C> Engine<C> {
         &mut self,
         host: &H,
         session: SessionId,
-        tickets: TicketNames,
-    ) -> Result<Option<usize>, Rejected> {
+        names: TicketNames,
+    ) -> Result<Option<Vec<Cancelled>>, Rejected> {
         let may_wait = host.may_block();
-        let is_many = tickets.len() > CANCELLED_AT_ONCE;
-        let mut taken = Cancelling::of(session, tickets);
-        if is_many {
-            let client = may_wait.then(|| host.block()).flatten().ok_or(Rejected::TooManyTickets)?;
-            self.cancel_later(host, taken, client);
-            return Ok(None);
-        }
-        while let Some(ticket) = taken.names.take_next() {
-            self.cancel_ticket(host, &mut taken, &ticket);
-            if may_wait && host.turn_is_over() {
-                break;
+        let is_many = names.len() > CANCELLED_AT_ONCE;
+        let mut cancelling = Cancelling { client: None, session, names, done: Vec::new() };
+        if !is_many {
+            while self.cancel_on(host, &mut cancelling) && !(may_wait && host.turn_is_over()) {}
+            if cancelling.names.is_empty() {
+                return Ok(Some(cancelling.done));
             }
         }
-        let may_revoke = host.may_touch_any_key();
-        while may_revoke && !(may_wait && host.turn_is_over()) && self.cancel_on(host, &mut taken) {}
-        let found = taken.found;
-        if taken.is_done() {
-            return Ok(Some(found));
+        match may_wait.then(|| host.block()).flatten() {
+            Some(client) => {
+                host.blocked(&client, WaitsFor::Cancel);
+                cancelling.client = Some(client);
+                self.cancelling.push_back(cancelling);
+                Ok(None)
+            }
+            None if is_many => Err(Rejected::TooManyTickets),
+            None => {
+                while self.cancel_on(host, &mut cancelling) {}
+                Ok(Some(cancelling.done))
+            }
         }
-        if let Some(client) = may_wait.then(|| host.block()).flatten() {
-            self.cancel_later(host, taken, client);
-            return Ok(None);
-        }
-        // No client can be kept waiting, so all goes on at once.
-        while may_revoke && self.cancel_on(host, &mut taken) {}
-        taken.holds.into_values().rev().for_each(|hold| self.revoke_later(hold));
-        Ok(Some(found))
     }
 
-    fn cancel_later<H: Host<Client = C>>(&mut self, host: &H, mut taken: Cancelling<C>, client: C) {
-        host.blocked(&client, WaitsFor::Cancel);
-        taken.client = Some(client);
-        self.cancelling.push_back(taken);
-    }
-
-    /// Closes a session for its process, and returns the number of its tickets. Of most sessions nothing is left then; what
-    /// is left of a large one goes in the next turns of the server.
+    /// Closes a session for its process, and returns how many of its tickets waited. Of most sessions nothing is left then;
+    /// what is left of a large one goes in the next turns of the server.
     pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
         let (tickets, call) = self.close(session);
         host.watch(self);
         if let Some(call) = call {
             host.wake(call);
         }
-        let now = host.now();
-        while !host.turn_is_over() {
-            let dropped = self.drop_next(host);
-            let may_revoke = host.may_touch_any_key() && !self.is_resting(now);
-            if !(dropped | (may_revoke && self.revoke_next(host))) {
-                break;
-            }
-        }
+        while !host.turn_is_over() && self.drop_next(host) {}
         tickets
     }
 
-    /// A blocked client waits no longer, whatever for. Returns it if it has not been unblocked. Whatever it was granted and
-    /// not told is revoked.
+    /// A blocked client waits no longer, whatever for. Returns it if it has not been unblocked. What it was granted and not
+    /// told is released.
     pub fn stop_waiting(&mut self, what: WaitsFor, now: UnixMs, is_it: impl Fn(&C) -> bool) -> Option<C> {
         match what {
             WaitsFor::Lock(ticket) => self.gone(ticket),
             WaitsFor::Events(session) => self.stop_waiting_for_events(session, now, is_it),
             WaitsFor::Cancel => self.stop_waiting_for_cancel(is_it),
+            WaitsFor::Answer => None,
         }
     }
 }

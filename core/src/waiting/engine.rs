@@ -4,20 +4,18 @@
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
 use super::Map;
-use super::agenda::{Agenda, AsGranted, Cancelling, Hold, Notes};
-use super::databases::Databases;
+use super::agenda::{Agenda, Cancelling, Notes, Untold};
 use super::grace_clock::GraceClock;
 use super::index::Index;
-use super::outbox::{self, Delivery, Event};
-use super::queue::{Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
+use super::outbox::{Delivery, Event};
+use super::queue::{Joins, Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::sets::{Sets, who_is_told};
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
-use crate::lock::{Effect, Expiry, Held, Outcome, UnixMs, Wish};
+use crate::lock::{Effect, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::rc::Rc;
 
 /// `C` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
 ///
@@ -39,16 +37,14 @@ pub struct Engine<C> {
     /// The times of the first and the last of the grants under way.
     pub(super) serving: Option<(UnixMs, UnixMs)>,
     /// Blocked clients that were granted their lock and have not yet been answered.
-    pub(super) undelivered: Map<Ticket, Hold>,
-    /// The waiters of each lock by their holder. A holder is granted its own lock at once, so when one of its waiters
-    /// is, the others must be found: without a search, since thousands may be in the queue between them.
-    namesakes: Index,
+    pub(super) untold: Map<Ticket, Untold>,
+    /// The waiters of each lock by their holder: a later request of the same holder takes the place of the earlier one.
+    holders: Index,
     /// The tickets that wait, by session and name.
     pub(super) tickets: Index,
-    pub(super) databases: Databases,
-    /// The number of times that this server's role has changed.
-    pub(super) era: u64,
     pub(super) grace: GraceClock,
+    /// Whether this server has become a replica.
+    pub(super) is_replica: bool,
 }
 
 /// A grant to a waiter.
@@ -59,29 +55,12 @@ pub(super) struct Grant {
     pub token: Option<i64>,
     /// When the lock's lease ends now, if the grant has changed that.
     pub end: Option<UnixMs>,
-    /// How many holds of this side the holder has now.
-    pub holds: i64,
-    /// When the lock's lease ended before.
-    pub ended: Expiry,
 }
 
 impl Grant {
-    pub fn of(Effect { changes, token, .. }: &Effect, ended: Expiry, at: UnixMs) -> Self {
-        Self { at, token: *token, end: changes.lease_end(), holds: changes.holds(), ended }
+    pub fn of(Effect { changes, token, .. }: &Effect, at: UnixMs) -> Self {
+        Self { at, token: *token, end: changes.lease_end() }
     }
-
-    /// How the holder has the lock by it: each read hold has a lease of its own.
-    fn held(self, wish: &Wish<Names>) -> Held {
-        let end = self.end.filter(|_| !wish.side.is_shared());
-        Held { holds: self.holds, end: end.unwrap_or_else(|| wish.lease.end(self.at).unwrap_or(UnixMs::MAX)) }
-    }
-}
-
-/// A waiter that was granted its lock.
-pub(super) struct Served<C> {
-    pub delivery: Delivery<C>,
-    /// Whether others wait for the lock under the same name.
-    pub has_namesakes: bool,
 }
 
 /// The waiter to serve next.
@@ -127,7 +106,7 @@ pub enum SeenRecipient<'a, C> {
 
 impl<C> Default for Engine<C> {
     fn default() -> Self {
-        let (namesakes, tickets) = Default::default();
+        let (holders, tickets) = Default::default();
         Self {
             queues: Queues::default(),
             agenda: Agenda::default(),
@@ -136,12 +115,11 @@ impl<C> Default for Engine<C> {
             cancelling: VecDeque::new(),
             counters: Counters::default(),
             serving: None,
-            undelivered: Map::default(),
-            namesakes,
+            untold: Map::default(),
+            holders,
             tickets,
-            databases: Databases::default(),
-            era: 0,
             grace: GraceClock::default(),
+            is_replica: false,
         }
     }
 }
@@ -149,17 +127,16 @@ impl<C> Default for Engine<C> {
 /// All that decides what happens next; not what was counted, nor what helps to find things.
 impl<C: fmt::Debug> fmt::Debug for Engine<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let undelivered: BTreeMap<_, _> = self.undelivered.iter().collect();
-        let mut table = formatter.debug_struct("Engine");
-        table.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
-        table.field("cancelling", &self.cancelling).field("undelivered", &undelivered).field("sets", &self.sets);
-        table.field("databases", &self.databases).field("era", &self.era).field("grace", &self.grace);
-        table.finish_non_exhaustive()
+        let untold: BTreeMap<_, _> = self.untold.iter().collect();
+        let mut engine = formatter.debug_struct("Engine");
+        engine.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
+        engine.field("cancelling", &self.cancelling).field("untold", &untold).field("sets", &self.sets);
+        engine.field("grace", &self.grace).field("is_replica", &self.is_replica).finish_non_exhaustive()
     }
 }
 
 impl<C> Engine<C> {
-    /// Puts a new waiter behind the others. A session must be open.
+    /// Puts a new waiter into the queue. A session must be open.
     ///
     /// # Errors
     /// If there is no room for another waiter. It is dropped.
@@ -169,8 +146,9 @@ impl<C> Engine<C> {
         wait: Waiter<C>,
         now: UnixMs,
         deadline: Option<UnixMs>,
+        joins: Joins,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let (ticket, lock) = self.enter(lock, wait, now, false)?;
+        let (ticket, lock) = self.enter(lock, wait, now, false, joins)?;
         if let Some(deadline) = deadline {
             self.queues.set_deadline(ticket, deadline);
         }
@@ -178,23 +156,27 @@ impl<C> Engine<C> {
         Ok((ticket, lock))
     }
 
-    /// Puts a new waiter behind the others, be it as the member of a set.
+    /// Puts a new waiter into the queue, be it as the member of a set.
     pub(super) fn enter(
         &mut self,
         lock: LockName<'_>,
         wait: Waiter<C>,
         now: UnixMs,
         is_member: bool,
+        joins: Joins,
     ) -> Result<(Ticket, LockId), QueueFull> {
         let (session, keeps_out) = (wait.session(), is_member || wait.side.ends_sharing());
         let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
-        let (ticket, lock) =
-            if is_member { self.queues.join_as_member(lock, wait, now)? } else { self.queues.join(lock, wait, now)? };
+        let (ticket, lock) = if is_member {
+            self.queues.join_as_member(lock, wait, now, joins)?
+        } else {
+            self.queues.join(lock, wait, now, joins)?
+        };
         let queues = &self.queues;
         let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
         if let Some(wait) = queues.waiter(ticket) {
-            let hash = self.namesakes.hash((lock, wait.holder()));
-            self.namesakes.insert(hash, ticket.numbered(), number_of);
+            let hash = self.holders.hash((lock, wait.holder()));
+            self.holders.insert(hash, ticket.numbered(), number_of);
         }
         if let Some(session) = self.session_of(ticket) {
             self.sessions.count_claim(session, 0, 1);
@@ -244,6 +226,13 @@ impl<C> Engine<C> {
     /// The session of a ticket, which may be a member of a set.
     fn session_of(&self, ticket: Ticket) -> Option<SessionId> {
         self.queues.waiter(who_is_told(&self.queues, ticket))?.session()
+    }
+
+    /// The claim of a waiter in the queue of this lock.
+    pub(super) fn claim_of(&self, told: Ticket, lock: LockName<'_>) -> Option<Ticket> {
+        let lock = self.queues.find(lock)?;
+        let claims = std::iter::once(told).chain(self.sets.members_beside(told));
+        claims.into_iter().find(|claim| self.queues.lock_of(*claim) == Some(lock))
     }
 
     /// The number of locks with waiters.
@@ -334,79 +323,48 @@ impl<C> Engine<C> {
         }
     }
 
-    /// The first waiter for a lock under this name that came after `after`, and whether somebody is there to be told.
-    pub(super) fn namesake(
-        &self,
-        lock: LockId,
-        holder: &[u8],
-        after: Option<Ticket>,
-        now: UnixMs,
-    ) -> Option<(Next, bool)> {
-        let hash = self.namesakes.hash((lock, holder));
-        self.namesakes.find(hash, after.map(|after| after.numbered().0)).find_map(|place| {
-            let ticket = self.queues.ticket_at(place).filter(|ticket| after.is_none_or(|after| after < *ticket))?;
+    /// The waiter of this holder for exactly these locks, if there is one: of several locks, or of one.
+    pub(super) fn wait_of(&self, holder: &[u8], locks: &[LockName<'_>], is_set: bool) -> Option<Ticket> {
+        let ids: Option<Vec<_>> = locks.iter().map(|lock| self.queues.find(*lock)).collect();
+        let ids = ids?;
+        let first = *ids.first()?;
+        let is_it = |told: &Ticket| {
+            let waited_for = self.sets.locks(&self.queues, *told);
+            let are_same = || waited_for.len() == ids.len() && ids.iter().all(|id| waited_for.contains(id));
+            self.sets.has(&self.queues, *told) == is_set && (!is_set || are_same())
+        };
+        let of_holder = self.holders.find(self.holders.hash((first, holder)), None).filter_map(|place| {
+            let ticket = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(ticket)?;
-            let is_one = wait.holder() == holder && self.queues.lock_of(ticket) == Some(lock);
-            is_one.then(|| (Next { ticket, wish: wait.wish() }, self.is_attended(wait, now)))
-        })
+            let is_its = wait.holder() == holder && self.queues.lock_of(ticket) == Some(first);
+            is_its.then(|| who_is_told(&self.queues, ticket))
+        });
+        of_holder.into_iter().find(is_it)
     }
 
-    /// Takes out a waiter that is granted its lock now, and remembers the grant until the waiter knows of it.
-    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Served<C>> {
+    /// Takes out a waiter that is granted its lock now. What a blocked client was granted is kept until it is told.
+    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Delivery<C>> {
         let (now, outcome) = (grant.at, Outcome::Granted { token: grant.token });
         let lock = self.queues.lock_of(ticket)?;
         if self.queues.kept(lock).is_some_and(|notes| notes.released) {
             self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
         }
-        let as_granted = self.as_granted(ticket, lock, grant)?;
-        let (left, has_namesakes) = self.take(ticket, true)?;
+        let left = self.take(ticket, true)?;
         self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
         let Left { waiter: wait, database, key, .. } = left;
-        let (wish, home, era) = (wait.wish(), self.databases.at(database), self.era);
-        let Wish { side, lease, fenced, .. } = wish;
-        let delivery = match wait.recipient {
+        let Wish { holder, side, fenced, .. } = wait.wish();
+        Some(match wait.recipient {
             Recipient::Client(client) => {
-                self.undelivered.insert(ticket, Hold { database, home, key, wish, as_granted, era });
+                self.untold.insert(ticket, Untold { database, key, others: Box::default(), holder, side });
                 Delivery::Answer { client, fenced }
             }
             Recipient::Session(session) => {
-                let granted = Some(outbox::Granted { lease, home, held: as_granted, era });
-                let names = wish.holder;
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted, beside: None };
+                let event = Event { seq: 0, names: holder, outcome, database, key, side, fenced, beside: None };
                 self.happened(session, event, now)
             }
             Recipient::Of(_) => Delivery::Later,
-        };
-        Some(Served { delivery, has_namesakes })
-    }
-
-    /// How the waiter has the lock now, in common with the grants before of which only the holder's last one tells.
-    pub(super) fn as_granted(&mut self, ticket: Ticket, lock: LockId, grant: Grant) -> Option<Rc<AsGranted>> {
-        let wish = self.queues.waiter(ticket)?.wish();
-        let (Grant { holds, ended, .. }, mut held) = (grant, grant.held(&wish));
-        let holder = wish.holder;
-        if wish.side.numbers_holds() {
-            return Some(AsGranted::new(&holder, held));
-        }
-        let last = &mut self.queues.kept(lock)?.granted;
-        if let Some(last) = last.as_ref().filter(|_| wish.side.is_held_once() && holds > 1) {
-            // Counted here, as it is nowhere else.
-            held.holds = last.get().holds.saturating_add(1);
-        }
-        if let (Some(last), Expiry::At(ended)) = (&last, ended) {
-            if last.goes_on(&holder, Held { holds: held.holds.saturating_sub(1), end: ended }, held) {
-                return Some(Rc::clone(last));
-            }
-        }
-        Some(Rc::clone(last.insert(AsGranted::new(&holder, held))))
-    }
-
-    /// What this grant has given, of a waiter that is no more.
-    pub(super) fn hold_of(&self, lock: LockName<'_>, wish: &Wish<Names>, grant: Grant) -> Hold {
-        let (database, home) = (lock.database, self.databases.at(lock.database));
-        let as_granted = AsGranted::new(&wish.holder, grant.held(wish));
-        Hold { database, home, key: lock.key.into(), wish: wish.clone(), as_granted, era: self.era }
+        })
     }
 
     /// How long the grants since the last call took, if there were any.
@@ -416,8 +374,7 @@ impl<C> Engine<C> {
 
     /// Notes that the blocked client has got the answer with its grant.
     pub(super) fn delivered(&mut self, ticket: Ticket) {
-        self.undelivered.remove(&ticket);
-        self.sets.undelivered.remove(&ticket);
+        self.untold.remove(&ticket);
     }
 
     /// Takes a waiter out, which is told this outcome.
@@ -428,7 +385,7 @@ impl<C> Engine<C> {
         Some(match wait.recipient {
             Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted: None, beside };
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
             Recipient::Of(_) => Delivery::Later,
@@ -439,19 +396,18 @@ impl<C> Engine<C> {
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Waiter<C>, Notes>> {
         let told = who_is_told(&self.queues, ticket);
         for member in self.sets.members_beside(told) {
-            if let Some((left, _)) = self.take(member, false) {
+            if let Some(left) = self.take(member, false) {
                 self.changed(left.lock);
             }
         }
-        let (left, _) = self.take(told, false)?;
+        let left = self.take(told, false)?;
         if left.was_first {
             self.changed(left.lock);
         }
         Some(left)
     }
 
-    /// Returns also whether others wait for the lock under the same name.
-    pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<(Left<Waiter<C>, Notes>, bool)> {
+    pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<Left<Waiter<C>, Notes>> {
         let is_of_set = self.sets.forget(&self.queues, ticket);
         if let Some(session) = self.session_of(ticket) {
             self.sessions.count_claim(session, 1, 0);
@@ -467,17 +423,14 @@ impl<C> Engine<C> {
                 session.writers = session.writers.saturating_sub(1);
             }
         }
-        let hash = self.namesakes.hash((left.lock, left.waiter.holder()));
-        let has_namesakes = self.namesakes.remove(hash, ticket.numbered());
-        Some((left, has_namesakes))
+        let hash = self.holders.hash((left.lock, left.waiter.holder()));
+        self.holders.remove(hash, ticket.numbered());
+        Some(left)
     }
 
-    /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted revoked.
+    /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted released.
     pub(super) fn gone(&mut self, ticket: Ticket) -> Option<C> {
-        if let Some(hold) = self.undelivered.remove(&ticket) {
-            self.revoke_later(hold);
-            self.sets.undelivered.remove(&ticket).into_iter().flatten().for_each(|hold| self.revoke_later(hold));
-        }
+        self.agenda.to_release.extend(self.untold.remove(&ticket));
         let wait = self.leave(ticket)?.waiter;
         self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
         match wait.recipient {
@@ -515,10 +468,10 @@ impl<C> Engine<C> {
             }
             let Some(lock) = self.queues.lock_of(ticket) else { return Some("a waiter waits for no lock") };
             let place = ticket.numbered().1;
-            if !self.namesakes.find(self.namesakes.hash((lock, wait.holder())), None).any(|found| found == place) {
+            if !self.holders.find(self.holders.hash((lock, wait.holder())), None).any(|found| found == place) {
                 return Some("a waiter is not found by its holder");
             }
-            if self.undelivered.contains_key(&ticket) {
+            if self.untold.contains_key(&ticket) {
                 return Some("a waiter was granted its lock");
             }
             let Some(id) = wait.session() else { continue };
@@ -543,8 +496,8 @@ impl<C> Engine<C> {
     /// Whether nothing at all is remembered.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let nobody = self.queues.is_empty() && self.namesakes.is_empty() && self.tickets.is_empty();
-        let untold = self.undelivered.is_empty() && self.sets.is_empty();
+        let nobody = self.queues.is_empty() && self.holders.is_empty() && self.tickets.is_empty();
+        let untold = self.untold.is_empty() && self.sets.is_empty();
         let nothing = untold && self.sessions.is_empty() && self.cancelling.is_empty();
         nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }

@@ -1,24 +1,16 @@
 //! The grace of this server, and who is served at its end.
 //!
 //! It begins with the first thing that a server does once it can serve, not while it still loads its data. When it is
-//! over, all locks are looked at, in the turns of the server, and each goes to the waiter whose turn it is. That may be one
-//! who has the lock already, behind others who wait for it in vain; so those are noted.
+//! over, all locks are looked at, in the turns of the server, and each goes to the waiter whose turn it is.
 
-use super::agenda::{Deferral, Reentry};
 use super::engine::Engine;
 use super::grace_clock::Begun;
 use super::host::{GraceNews, Host};
-use super::queue::LockId;
-use super::waiter::Names;
 use crate::lock::{Grace, UnixMs};
-
-/// With fewer entries, removing those of dropped locks is not worth the work.
-const FEW: usize = 64;
 
 impl<C> Engine<C> {
     /// This server was started, or has become a master: a grace begins, from its beginning if one runs already.
     pub fn begin_grace(&mut self) {
-        // Those who wait for a lock that is theirs already are let in when this one is over.
         self.grace.begun = Begun::AtOnce;
         self.grace.is_told = false;
     }
@@ -26,7 +18,6 @@ impl<C> Engine<C> {
     /// This server is a replica now.
     pub(super) fn end_grace(&mut self) {
         self.grace.begun = Begun::No;
-        self.grace.reentries.clear();
     }
 
     /// The grace as it is now.
@@ -45,9 +36,6 @@ impl<C> Engine<C> {
             host.tell_grace(if runs { GraceNews::Begins { left_ms } } else { GraceNews::IsOver });
             if !runs {
                 self.database_changed(None);
-                let reentries = std::mem::take(&mut self.grace.reentries).into_iter();
-                let reentries = reentries.map(|Deferral { lock, holder }| Reentry { lock, holder, after: None });
-                self.agenda.reentries.extend(reentries);
             }
         }
         left_ms
@@ -77,15 +65,6 @@ impl<C> Engine<C> {
             Begun::Since(_) => Some(now.saturating_add(self.grace.left_ms(host.grace_ms(), host.steady_ms()))),
         };
         [self.wakes_at(now), of_grace].into_iter().flatten().min()
-    }
-
-    /// Notes that only the grace keeps a waiter from a lock that its holder has.
-    pub(super) fn reenters_after_grace(&mut self, lock: LockId, holder: Names) {
-        let Self { grace, queues, .. } = self;
-        grace.reentries.insert(Deferral { lock, holder });
-        if grace.reentries.len() > FEW && grace.reentries.len() / 2 > queues.length() {
-            grace.reentries.retain(|reentry| queues.name(reentry.lock).is_some());
-        }
     }
 }
 

@@ -1,15 +1,10 @@
 //! When a grace runs, by a clock that nobody sets: a wall clock that is put forward would end it too soon.
 
-use super::agenda::Deferral;
-use std::collections::BTreeSet;
-
 #[derive(Debug, Default)]
 pub(super) struct GraceClock {
     pub begun: Begun,
     /// Whether it was told that one runs.
     pub is_told: bool,
-    /// Those who wait for a lock that is theirs already.
-    pub reentries: BTreeSet<Deferral>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What waiting stands on: the server, or a world that a test moves. It reads and writes keys, answers clients and tells
 //! the time; it decides nothing.
 
+use super::agenda::Cancelled;
 use super::engine::Engine;
 use super::queue::{LockName, Ticket};
 use super::sessions::{Most, Room};
@@ -82,8 +83,11 @@ pub trait Host {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn snapshot(&self, key: Self::Text<'_>, most: usize) -> Result<Option<Snapshot>, Refusal>;
 
-    /// Whether this server may grant a lock now, as far as is known without asking about its key.
-    fn fitness(&self, trigger: Trigger) -> Permission;
+    /// Whether this server may write now, if that takes no memory.
+    fn may_write(&self) -> Permission;
+
+    /// Whether it may grant a lock now, as far as is known without asking about its key.
+    fn may_grant(&self) -> Permission;
 
     /// Whether nothing more need be asked about any key in this turn.
     fn is_known_to_be_fit(&self, trigger: Trigger) -> bool;
@@ -121,8 +125,8 @@ pub trait Host {
     /// The same for a client that is granted several locks, with their fencing tokens, if it has asked for them.
     fn answer_all(&self, client: Self::Client, tokens: Vec<i64>);
 
-    /// Tells a client how many of the tickets were found that it has taken back, and unblocks it.
-    fn answer_cancel(&self, client: Self::Client, found: usize);
+    /// Tells a client what became of each ticket that it has taken back, and unblocks it.
+    fn answer_cancel(&self, client: Self::Client, cancelled: Vec<Cancelled>);
 
     /// Has a session's call answered with all events that there are when the answer is written.
     fn wake(&self, call: Self::Client);
@@ -173,6 +177,8 @@ pub enum WaitsFor {
     Events(SessionId),
     /// That all of its tickets are taken back.
     Cancel,
+    /// Nothing more: it is answered, and hears of that in the same turn.
+    Answer,
 }
 
 /// What has changed a key.
@@ -200,8 +206,6 @@ pub enum Trigger {
     Command,
     /// An event or an alarm, which the server has not checked.
     Event,
-    /// The revocation of a hold, which needs less permission than a grant.
-    Revocation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,6 @@
 mod agenda;
 mod breaking;
 pub mod commands;
-mod databases;
 mod engine;
 mod grace;
 mod grace_clock;
@@ -39,7 +38,7 @@ use std::collections::HashMap;
 /// times, and the standard hash would be a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-pub use agenda::TicketNames;
+pub use agenda::{Cancelled, TicketNames};
 pub use engine::{Engine, Queued, SeenRecipient};
 pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsFor};
 pub use outbox::Event;

@@ -3,10 +3,8 @@
 //! Each event is told once on a connection. What was told but not acknowledged is told once more on the next
 //! connection, since the answer may have been lost with the former one.
 
-use super::agenda::{AsGranted, Hold};
-use super::databases::Database;
 use super::waiter::Names;
-use crate::lock::{Lease, Outcome, Side, Wish};
+use crate::lock::{Outcome, Side};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -24,30 +22,16 @@ pub struct Event {
     pub(super) key: Rc<[u8]>,
     pub(super) side: Side,
     pub(super) fenced: bool,
-    pub(super) granted: Option<Granted>,
     /// Of a ticket for several locks, what is told of those beside the first one.
     pub(super) beside: Option<Box<Beside>>,
 }
 
-/// A key, and how it is held, if it was granted.
-pub(super) type OtherLock = (Rc<[u8]>, Option<Rc<AsGranted>>);
-
 /// What is kept of a wait for several locks, but for the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Beside {
-    pub locks: Vec<OtherLock>,
+    pub keys: Vec<Rc<[u8]>>,
     /// Of all locks, if any were asked for.
     pub tokens: Vec<i64>,
-}
-
-/// What is kept of a grant beside its token.
-#[derive(Clone, Debug)]
-pub(super) struct Granted {
-    pub lease: Lease,
-    pub home: Database,
-    pub held: Rc<AsGranted>,
-    /// See [`Hold::era`].
-    pub era: u64,
 }
 
 impl Event {
@@ -56,9 +40,9 @@ impl Event {
     fn bytes(&self) -> usize {
         let rest = match self.outcome {
             Outcome::Granted { .. } | Outcome::Busy { .. } => 64,
-            Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => 256,
+            Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica | Outcome::Replaced => 256,
         };
-        let locks = self.beside.as_ref().map_or(0, |beside| beside.locks.len().saturating_mul(LOCK_BYTES));
+        let locks = self.locks_beside().saturating_mul(LOCK_BYTES);
         self.names.ticket().len().saturating_add(rest).saturating_add(locks)
     }
 
@@ -69,26 +53,12 @@ impl Event {
     }
 
     fn locks_beside(&self) -> usize {
-        self.beside.as_ref().map_or(0, |beside| beside.locks.len())
+        self.beside.as_ref().map_or(0, |beside| beside.keys.len())
     }
 
-    /// The locks that were granted beside the first one.
-    pub(super) fn held_beside(&self) -> impl Iterator<Item = (&[u8], &AsGranted)> {
-        let locks = self.beside.iter().flat_map(|beside| &beside.locks);
-        locks.filter_map(|(key, held)| Some((&**key, held.as_deref()?)))
-    }
-
-    /// The holds that were granted.
-    pub(super) fn holds(self) -> impl Iterator<Item = Hold> {
-        let Self { names, database, key, side, granted, beside, .. } = self;
-        granted.into_iter().flat_map(move |Granted { lease, home, held, era }| {
-            let wish = Wish { holder: names.clone(), side, lease, fenced: false };
-            let others = beside.clone().map(|beside| beside.locks).unwrap_or_default();
-            let first = (Rc::clone(&key), Some(held));
-            std::iter::once(first).chain(others).filter_map(move |(key, held)| {
-                Some(Hold { database, home, key, wish: wish.clone(), as_granted: held?, era })
-            })
-        })
+    /// The keys of all its locks, in the order in which they were asked for.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Rc<[u8]>> {
+        std::iter::once(&self.key).chain(self.beside.iter().flat_map(|beside| &beside.keys))
     }
 }
 
@@ -298,15 +268,6 @@ impl Outbox {
         true
     }
 
-    /// Takes the last event, and says whether it was ever told.
-    pub fn take_last(&mut self) -> Option<(Event, bool)> {
-        let last = self.pieces.len().checked_sub(1)?;
-        let event = self.pieces.back_mut()?.kept.back_mut()?.event.take()?;
-        self.forget(last, &event);
-        let was_told = event.seq <= self.told_before;
-        Some((event, was_told))
-    }
-
     pub fn take_of_ticket(&mut self, ticket: &[u8]) -> Option<Event> {
         let (piece, place) = self.place_of(ticket)?;
         let event = self.pieces.get_mut(piece)?.kept.get_mut(place)?.event.take()?;
@@ -386,7 +347,7 @@ mod tests {
         let names = Names::of_ticket(b"ann", ticket.as_bytes());
         let (key, outcome) = (b"k"[..].into(), Outcome::NowReplica);
         let (side, fenced) = (Side::Plain, false);
-        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, granted: None, beside: None });
+        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, beside: None });
     }
 
     fn news(outbox: &mut Outbox) -> Vec<u64> {
@@ -428,8 +389,7 @@ mod tests {
         assert_eq!(outbox.kept(), 2, "none at the front");
         assert_eq!(outbox.take_up_to(4).map(|event| event.seq), Some(3));
         assert!(outbox.take_up_to(4).is_none());
-        assert_eq!(outbox.take_last().map(|(event, was_told)| (event.seq, was_told)), Some((5, true)));
-        assert!(outbox.take_last().is_none() && outbox.events() == 0 && outbox.kept() == 0 && !outbox.has_news());
+        assert!(outbox.spend_up_to(u64::MAX) && outbox.events() == 0 && outbox.kept() == 0 && !outbox.has_news());
         happened(&mut outbox, "f");
         assert_eq!(news(&mut outbox), [6]);
     }
@@ -458,7 +418,8 @@ mod tests {
         assert_eq!((freed, outbox.in_memory()), (last - PIECE, left + 1));
         assert!(outbox.take_of_ticket(b"1").is_some() && outbox.of_ticket(b"3").is_none());
         assert_eq!(outbox.by_ticket.len(), left);
-        while outbox.take_last().is_some() {}
+        outbox.spend_up_to(u64::MAX);
+        while outbox.free_next() {}
         assert_eq!((outbox.kept(), outbox.by_ticket.len()), (0, 0));
     }
 }

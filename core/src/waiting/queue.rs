@@ -5,8 +5,8 @@
 //! A ticket names a waiter for as long as it waits, and no later one, even when its place in the store is used anew; a
 //! [`LockId`] names a lock for as long as a client waits for it.
 //!
-//! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back. Only the
-//! first of a queue is ever passed over, so all that were come before all that were not; those that are back are first.
+//! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back, where its
+//! number says.
 //!
 //! A waiter for several locks has a ticket in the queue of each: its members. They stand beside the queues from the
 //! beginning, in the order of coming, since others may pass them: see `serve_sets.rs`.
@@ -22,13 +22,25 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
-/// A waiter's place, from joining until it leaves.
+/// A waiter's place, from joining until it leaves. The request that takes its place may have the same ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Grows with each waiter, so that tickets also give the order of coming.
+    /// Grows with each waiter, so that tickets also give the order in the queue.
     number: u64,
     place: Place,
 }
+
+/// Where a new waiter stands in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    Last,
+    First,
+    /// In the place of this ticket, which has left.
+    At(Ticket),
+}
+
+/// The first number that a waiter gets. Those that come before all others get the numbers below.
+const FIRST_NUMBER: u64 = 1 << 62;
 
 /// A lock with waiters, from when the first comes until the last leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +90,8 @@ pub struct Queues<W, L> {
     turns: List,
     deadlines: Alarms,
     lease_ends: Alarms,
-    next_number: u64,
+    last_number: u64,
+    first_number: u64,
 }
 
 #[derive(Debug)]
@@ -150,7 +163,8 @@ impl<W, L> Default for Queues<W, L> {
             turns: List::default(),
             deadlines: Alarms::default(),
             lease_ends: Alarms::default(),
-            next_number: 0,
+            last_number: FIRST_NUMBER,
+            first_number: FIRST_NUMBER,
         }
     }
 }
@@ -200,7 +214,7 @@ impl<W, L: Default> Queues<W, L> {
     /// Later than every ticket that was given, and earlier than those to come.
     #[must_use]
     pub fn watermark(&self) -> Ticket {
-        Ticket { number: self.next_number, place: Place::MAX }
+        Ticket { number: self.last_number, place: Place::MAX }
     }
 
     /// The waiter that is at a place now.
@@ -245,13 +259,22 @@ impl<W, L: Default> Queues<W, L> {
         self.find(lock).and_then(|lock| self.queue(lock)).map_or(0, |queue| as_count(queue.length))
     }
 
-    /// Puts a new waiter behind all others of its lock.
+    /// Puts a new waiter into the queue of its lock.
     ///
     /// # Errors
     /// If there is no room for another waiter.
-    pub fn join(&mut self, lock: LockName<'_>, waiter: W, now: UnixMs) -> Result<(Ticket, LockId), QueueFull> {
-        let (ticket, lock) = self.enter(lock, waiter, now, Stands::InQueue)?;
-        if let Some(queue) = self.locks.get_mut(lock.place) {
+    pub fn join(
+        &mut self,
+        lock: LockName<'_>,
+        waiter: W,
+        now: UnixMs,
+        joins: Joins,
+    ) -> Result<(Ticket, LockId), QueueFull> {
+        let stands = if joins == Joins::Last { Stands::InQueue } else { Stands::Back };
+        let (ticket, lock) = self.enter(lock, waiter, now, stands, joins)?;
+        if joins != Joins::Last {
+            self.back.insert((lock.place, ticket));
+        } else if let Some(queue) = self.locks.get_mut(lock.place) {
             queue.waiters.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
         }
         Ok((ticket, lock))
@@ -266,8 +289,9 @@ impl<W, L: Default> Queues<W, L> {
         lock: LockName<'_>,
         waiter: W,
         now: UnixMs,
+        joins: Joins,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let (ticket, lock) = self.enter(lock, waiter, now, Stands::Member)?;
+        let (ticket, lock) = self.enter(lock, waiter, now, Stands::Member, joins)?;
         self.members.insert((lock.place, ticket));
         Ok((ticket, lock))
     }
@@ -278,12 +302,20 @@ impl<W, L: Default> Queues<W, L> {
         waiter: W,
         now: UnixMs,
         stands: Stands,
+        joins: Joins,
     ) -> Result<(Ticket, LockId), QueueFull> {
         let lock = match self.find(lock) {
             Some(lock) => lock,
             None => self.open(lock)?,
         };
-        let number = self.take_number();
+        let number = match joins {
+            Joins::Last => self.take_number(),
+            Joins::First => {
+                self.first_number = self.first_number.wrapping_sub(1);
+                self.first_number
+            }
+            Joins::At(ticket) => ticket.number,
+        };
         let (deadline, in_queue, by_age, in_group) = Default::default();
         let (since, lock_place) = (now, lock.place);
         let waiting = Waiting { number, since, deadline, lock: lock_place, in_queue, by_age, in_group, stands, waiter };
@@ -306,19 +338,17 @@ impl<W, L: Default> Queues<W, L> {
     }
 
     fn take_number(&mut self) -> u64 {
-        self.next_number = self.next_number.wrapping_add(1);
-        self.next_number
+        self.last_number = self.last_number.wrapping_add(1);
+        self.last_number
     }
 
     /// The first waiter in a lock's queue, past those that are passed over, and past the members of sets.
     #[must_use]
     pub fn first(&self, lock: LockId) -> Option<(Ticket, &W)> {
-        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() }.map(Ticket::place);
-        let place = match back {
-            Some(first) => self.queue(lock).map(|_| first)?,
-            None => self.queue(lock)?.waiters.first()?,
-        };
-        self.waiters.get(place).map(|first| (Ticket { number: first.number, place }, &first.waiter))
+        let first = self.queue(lock)?.waiters.first().and_then(|place| self.ticket_at(place));
+        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() };
+        let first = back.into_iter().chain(first).min()?;
+        self.waiters.get(first.place).map(|waiting| (first, &waiting.waiter))
     }
 
     /// Takes a waiter out of its queue, from any position. None if it has left already.
@@ -477,7 +507,7 @@ impl<W, L: Default> Queues<W, L> {
         let aside = self.in_order(of_lock(&self.passed_over), of_lock(&self.back));
         let first = self.locks.get(lock).and_then(|queue| queue.waiters.first());
         let behind = |place: &Place| self.waiters.get(*place)?.in_queue.behind();
-        let singles = aside.chain(std::iter::successors(first, behind));
+        let singles = self.in_order(aside, std::iter::successors(first, behind));
         self.in_order(singles, self.in_order(of_lock(&self.members), of_lock(&self.members_aside)))
     }
 
@@ -522,10 +552,6 @@ impl Ticket {
     /// The number by which waiters are in the order of coming, and the place.
     pub(super) fn numbered(self) -> (u64, Place) {
         (self.number, self.place)
-    }
-
-    fn place(self) -> Place {
-        self.place
     }
 }
 

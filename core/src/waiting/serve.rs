@@ -11,16 +11,15 @@
 //!
 //! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
-use super::agenda::{Cancelling, Hold, Reentry};
-use super::engine::{Engine, First, Grant, Next, Served};
-use super::host::{Cause, Host, Paused, Permission, Trigger};
+use super::agenda::{Cancelling, Untold};
+use super::engine::{Engine, First, Grant, Next};
+use super::host::{Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;
 use super::queue::{Due, LockId, LockName, Ticket};
 use super::sessions::Change;
-use super::tickets::Cancelled;
-use super::waiter::{Names, SessionId};
+use super::waiter::SessionId;
 use crate::lock::{
-    self, Ahead, Busy, Expiry, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Release, UnixMs, Verdict,
+    self, Ahead, Busy, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Release, Released, UnixMs, Verdict,
 };
 use std::rc::Rc;
 
@@ -29,8 +28,6 @@ enum Tried {
     Granted(Grant),
     Busy {
         left_ms: i64,
-        /// Whether only the grace keeps the holder from its own lock.
-        reenters: bool,
     },
     Refused(Refusal),
     /// The lock would be granted, but not now: see [`Permission::Later`].
@@ -59,23 +56,6 @@ impl<C> Engine<C> {
             Settled::NobodyWaits | Settled::MayBePassed => Ahead::Nobody,
             Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
         }
-    }
-
-    /// Serves the waiters of a lock that this holder was granted at once, among them those under its own name: it came only
-    /// past waiters whom nobody attends.
-    pub(super) fn settle_behind<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        lock: LockName<'_>,
-        holder: &[u8],
-        trigger: Trigger,
-    ) {
-        let Some(id) = self.queues.find(lock) else { return };
-        let now = host.now();
-        if self.namesake(id, holder, None, now).is_some() {
-            self.reenter(host, lock, Reentry { lock: id, holder: Names::from(holder), after: None }, trigger);
-        }
-        self.settle_queue(host, id, lock, trigger);
     }
 
     /// Serves the waiters of a lock to which something has happened.
@@ -148,15 +128,15 @@ impl<C> Engine<C> {
         next: &Next,
         trigger: Trigger,
     ) -> Result<Option<Settled>, Outcome> {
-        let tried = acquire_for(host, lock, next, Ahead::Nobody, self.grace(host), trigger);
+        let tried = acquire_for(host, lock, next, self.grace(host), trigger);
         // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
         self.read_notes(host);
         match tried {
             Tried::Granted(grant) => {
-                self.granted_first(host, id, lock, next, grant, trigger);
+                self.granted(host, id, lock, next, grant);
                 return Ok(None);
             }
-            Tried::Busy { left_ms, .. } => {
+            Tried::Busy { left_ms } => {
                 let end = lease_end(host.now(), left_ms);
                 self.set_recheck_at(id, end);
             }
@@ -200,7 +180,7 @@ impl<C> Engine<C> {
             }
             _ => None,
         };
-        let settled = match next.filter(|_| host.fitness(trigger) == Permission::Granted) {
+        let settled = match next.filter(|_| host.may_grant() == Permission::Granted) {
             Some(next) => self.hand_over(host, id, key, record, plan, &next),
             None => host.commit(record, plan).map(|()| None),
         };
@@ -239,7 +219,7 @@ impl<C> Engine<C> {
             return host.commit(host.open(key, plan.holder), plan).map(|()| None);
         }
         let lock = LockName { database: host.database(), key: key.as_ref() };
-        self.granted_first(host, id, lock, next, Grant::of(&granted, Expiry::Never, at), Trigger::Command);
+        self.granted(host, id, lock, next, Grant::of(&granted, at));
         Ok((!granted.leaves_room).then_some(Settled::SomeoneWaits))
     }
 
@@ -264,10 +244,9 @@ impl<C> Engine<C> {
             is_done &= !self.drop_next(host);
             // By the time of now, which a rest of this very turn began at.
             if !self.is_resting(host.now()) {
-                is_done &= !self.revoke_next(host);
+                is_done &= !self.release_next(host);
                 is_done &= !self.put_next_back(now);
                 is_done &= !self.put_next_set_back();
-                is_done &= !self.reenter_next(host);
                 is_done &= !self.drop_next_broken(host, Trigger::Event);
                 is_done &= !self.look_at_next(host);
             }
@@ -343,46 +322,25 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Goes on with the next command that takes tickets back. Returns whether anything could be done.
+    /// Goes on with the next command that takes tickets back. Returns whether there was one.
     fn cancel_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(mut next) = self.cancelling.pop_front() else { return false };
-        let goes_on = (!next.only_revokes() || !self.is_resting(host.now())) && self.cancel_on(host, &mut next);
-        if next.is_done() {
-            if let Some(client) = next.client {
-                host.answer_cancel(client, next.found);
-            }
-            return true;
-        }
-        // Those that can go on come in turn.
-        if goes_on {
+        if self.cancel_on(host, &mut next) {
+            // The others come in turn.
             self.cancelling.push_back(next);
-        } else {
-            self.cancelling.push_front(next);
+        } else if let Some(client) = next.client {
+            host.answer_cancel(client, next.done);
         }
-        goes_on
+        true
     }
 
-    /// Takes back the next of the tickets, or revokes the next of their holds. Returns whether anything could be done.
-    pub(super) fn cancel_on<H: Host<Client = C>>(&mut self, host: &H, taken: &mut Cancelling<C>) -> bool {
-        if let Some(name) = taken.names.take_next() {
-            self.cancel_ticket(host, taken, &name);
-            return true;
-        }
-        let Some((place, hold)) = taken.holds.pop_last() else { return false };
-        let revoked = self.revoke(host, hold);
-        revoked.map_err(|hold| taken.holds.insert(place, hold)).is_ok()
-    }
-
-    /// Takes one ticket back.
-    pub(super) fn cancel_ticket<H: Host<Client = C>>(&mut self, host: &H, taken: &mut Cancelling<C>, ticket: &[u8]) {
-        let cancelled = self.take_back(taken.session, ticket, host.now());
+    /// Takes the next of the tickets back. Returns whether there was one.
+    pub(super) fn cancel_on<H: Host<Client = C>>(&mut self, host: &H, cancelling: &mut Cancelling<C>) -> bool {
+        let Some(name) = cancelling.names.take_next() else { return false };
+        let cancelled = self.take_back(cancelling.session, &name, host.now());
         host.watch(self);
-        taken.found = taken.found.saturating_add(usize::from(cancelled != Cancelled::Nothing));
-        if let Cancelled::Granted(holds) = cancelled {
-            for (number, hold) in holds.into_iter().enumerate() {
-                taken.holds.insert((hold.as_granted.get().holds, taken.found, number), hold);
-            }
-        }
+        cancelling.done.push(cancelled);
+        true
     }
 
     /// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
@@ -423,68 +381,43 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Revokes the next hold whose waiter is gone. Returns whether there was one.
-    pub(super) fn revoke_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(hold) = self.agenda.to_revoke.pop_front() else { return false };
-        self.revoke_or_later(host, hold);
-        true
-    }
-
-    /// Revokes a hold that nobody knows of, before all others if the server may not write now.
-    pub(super) fn revoke_or_later<H: Host<Client = C>>(&mut self, host: &H, hold: Hold) {
-        if let Err(hold) = self.revoke(host, hold) {
-            self.agenda.to_revoke.push_front(hold);
-        }
-    }
-
-    /// Revokes a hold that nobody knows of; the next waiter gets the lock. Gives it back if the server may not write now.
-    ///
-    /// Names are used again: only a hold that is provably the granted one is revoked. Any other ends with its lease.
-    fn revoke<H: Host<Client = C>>(&mut self, host: &H, mut hold: Hold) -> Result<(), Hold> {
-        hold.database = self.databases.number_of(hold.home);
-        let lock = LockName { database: hold.database, key: &hold.key };
-        let _selected = host.select(lock.database);
-        let (key, holder) = (host.own(lock.key), host.own(&hold.wish.holder));
-        let (key, holder) = (host.lend(&key), host.lend(&holder));
-        let is_as_granted = |record: &H::Lock<'_>| hold.as_granted.is_still(hold.wish.side, record);
-        if self.is_of_this_era(&hold) && is_as_granted(&host.open(key, holder)) {
-            let permission = match host.fitness(Trigger::Revocation) {
-                Permission::Granted => host.permission(key, Trigger::Revocation),
-                unfit => unfit,
-            };
-            match permission {
-                Permission::Granted => {
-                    let goes = hold.as_granted.goes_with_next(hold.wish.side);
-                    // Before others are let in, which may be of the same name.
-                    hold.as_granted.one_is_revoked();
-                    let record = host.open(key, holder);
-                    let want = Release { side: Some(hold.wish.side), lease: None, all: false };
-                    let decision = goes.then(|| lock::release(&record, want, Grace::default(), host.now()));
-                    if let Some(Ok(decision)) = decision {
-                        // Refused only while writes are paused; the hold then ends with its lease.
-                        let _ =
-                            self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
-                    }
-                }
-                Permission::Later(ms) => {
-                    self.rest(host, ms);
-                    return Err(hold);
-                }
-                // The hold went with its key.
-                Permission::Elsewhere => {}
+    /// Releases the next grant whose client was gone before it could be told. Returns whether there was one.
+    fn release_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(mut untold) = self.agenda.to_release.pop_front() else { return false };
+        let others = std::mem::take(&mut untold.others);
+        for (number, key) in std::iter::once(&untold.key).chain(&others).enumerate() {
+            if let Permission::Later(ms) = self.release_untold(host, &untold, key) {
+                let left: Vec<_> = others.iter().skip(number).cloned().collect();
+                let key = Rc::clone(key);
+                self.agenda.to_release.push_front(Untold { key, others: left.into(), ..untold });
+                self.rest(host, ms);
+                break;
             }
         }
-        self.key_changed(lock, Cause::Server);
-        Ok(())
+        true
     }
 
-    /// Lets in the next waiters whose holder has the lock already. Returns whether there were any.
-    fn reenter_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(reentry) = self.agenda.reentries.pop_front() else { return false };
-        if let Some((database, key)) = self.queues.name(reentry.lock) {
-            self.reenter(host, LockName { database, key: &key }, reentry, Trigger::Event);
+    /// Releases one hold of what a client was granted and not told, as its holder would; the next waiter gets the lock.
+    fn release_untold<H: Host<Client = C>>(&mut self, host: &H, untold: &Untold, key: &[u8]) -> Permission {
+        let _selected = host.select(untold.database);
+        let (key, holder) = (host.own(key), host.own(&untold.holder));
+        let (key, holder) = (host.lend(&key), host.lend(&holder));
+        let permission = match host.may_write() {
+            Permission::Granted => host.permission(key, Trigger::Event),
+            unfit => unfit,
+        };
+        if permission != Permission::Granted {
+            // Elsewhere: the hold went with its key.
+            return permission;
         }
-        true
+        let record = host.open(key, holder);
+        let want = Release { side: Some(untold.side), lease: None, all: false };
+        let decision = lock::release(&record, want, Grace::default(), host.now());
+        if let Some(decision) = decision.ok().filter(|decision| decision.answer != Released::NotHeld) {
+            // Refused only while writes are paused, which was asked.
+            _ = self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
+        }
+        permission
     }
 
     /// Looks at the next lock to which something has happened. Returns whether there was one.
@@ -494,94 +427,19 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Notes that the first waiter has got the lock. A holder is granted its own lock at once, so the other waiters under
-    /// its name must not be left behind.
-    fn granted_first<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        id: LockId,
-        lock: LockName<'_>,
-        first: &Next,
-        grant: Grant,
-        trigger: Trigger,
-    ) {
-        if self.granted(host, id, lock, first, grant) {
-            let reentry = Reentry { lock: id, holder: first.wish.holder.clone(), after: None };
-            self.reenter(host, lock, reentry, trigger);
-        }
-    }
-
-    /// Lets in every waiter under the name of a holder that has the lock.
-    pub(super) fn reenter<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        lock: LockName<'_>,
-        mut reentry: Reentry,
-        trigger: Trigger,
-    ) {
-        let now = host.now();
-        while let Some((next, is_attended)) = self.namesake(reentry.lock, &reentry.holder, reentry.after, now) {
-            let before = reentry.after.replace(next.ticket);
-            if self.sets.has(&self.queues, next.ticket) {
-                match self.reenter_set(host, &next, is_attended, now) {
-                    Some(ms) => {
-                        reentry.after = before;
-                        self.agenda.reentries.push_back(reentry);
-                        return self.rest(host, ms);
-                    }
-                    None if host.turn_is_over() => return self.agenda.reentries.push_back(reentry),
-                    None => continue,
-                }
-            }
-            // The holder may have left meanwhile, and then the turn is another waiter's.
-            let tried = if is_attended {
-                acquire_for(host, lock, &next, Ahead::Someone, self.grace(host), trigger)
-            } else {
-                self.defer_reentry(next.ticket, &reentry, now);
-                Tried::Busy { left_ms: 0, reenters: false }
-            };
-            match tried {
-                Tried::Granted(grant) => _ = self.granted(host, reentry.lock, lock, &next, grant),
-                Tried::Busy { reenters: true, .. } => {
-                    self.reenters_after_grace(reentry.lock, next.wish.holder);
-                }
-                // A reader that also waits to write keeps its place.
-                Tried::Busy { .. } => {}
-                Tried::Later(ms) => {
-                    reentry.after = before;
-                    self.agenda.reentries.push_back(reentry);
-                    return self.rest(host, ms);
-                }
-                Tried::Elsewhere => self.let_go(host, next.ticket, Outcome::SlotMoved),
-                Tried::Refused(refusal) => self.let_go(host, next.ticket, Outcome::Refused(refusal)),
-            }
-            if host.turn_is_over() {
-                return self.agenda.reentries.push_back(reentry);
-            }
-        }
-    }
-
-    /// Returns whether others wait for the lock under the same name.
-    fn granted<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        id: LockId,
-        lock: LockName<'_>,
-        next: &Next,
-        grant: Grant,
-    ) -> bool {
-        let Some(Served { delivery, has_namesakes }) = self.grant(next.ticket, grant) else {
-            // It went within the very write that has granted it the lock.
-            let hold = self.hold_of(lock, &next.wish, grant);
-            self.revoke_later(hold);
-            return false;
+    /// A waiter has got its lock.
+    fn granted<H: Host<Client = C>>(&mut self, host: &H, id: LockId, lock: LockName<'_>, next: &Next, grant: Grant) {
+        let Some(delivery) = self.grant(next.ticket, grant) else {
+            // Its client went within the very write that has granted it the lock.
+            let (holder, side) = (next.wish.holder.clone(), next.wish.side);
+            let (database, key, others) = (lock.database, lock.key.into(), Box::default());
+            return self.agenda.to_release.push_back(Untold { database, key, others, holder, side });
         };
         if let Some(end) = grant.end {
             self.recheck_by(id, end.saturating_add(1));
         }
         host.watch(self);
         deliver(host, delivery, Outcome::Granted { token: grant.token });
-        has_namesakes
     }
 
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket, outcome: Outcome) {
@@ -599,16 +457,9 @@ impl<C> Engine<C> {
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
-fn acquire_for<H: Host>(
-    host: &H,
-    lock: LockName<'_>,
-    next: &Next,
-    ahead: Ahead,
-    grace: Grace,
-    trigger: Trigger,
-) -> Tried {
+fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, grace: Grace, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
-    if let Permission::Later(ms) = host.fitness(trigger) {
+    if let Permission::Later(ms) = host.may_grant() {
         return Tried::Later(ms);
     }
     let _selected = host.select(lock.database);
@@ -618,12 +469,10 @@ fn acquire_for<H: Host>(
     loop {
         let record = host.open(key, holder);
         let at = host.now();
-        match lock::acquire(&record, &next.wish, ahead, grace, at) {
+        match lock::acquire(&record, &next.wish, Ahead::Nobody, grace, at) {
             Ok(Verdict::Granted(effect)) if may_grant => {
-                let had = (effect.changes.holds() > 1).then(|| next.wish.side.held(&record)).flatten();
-                let ended = had.map_or(Expiry::Never, |had| Expiry::At(had.end));
                 return match host.commit(record, &Plan::of(holder, &effect.changes)) {
-                    Ok(()) => Tried::Granted(Grant::of(&effect, ended, at)),
+                    Ok(()) => Tried::Granted(Grant::of(&effect, at)),
                     Err(Paused { for_ms }) => Tried::Later(for_ms),
                 };
             }
@@ -636,7 +485,7 @@ fn acquire_for<H: Host>(
                 if waits_for_grace && !may_grant && host.permission(key, trigger) == Permission::Elsewhere {
                     return Tried::Elsewhere;
                 }
-                return Tried::Busy { left_ms, reenters: obstacle == Obstacle::Grace { reenters: true } };
+                return Tried::Busy { left_ms };
             }
             Err(refusal) => return Tried::Refused(refusal),
         }

@@ -11,17 +11,15 @@
 //! What makes a set's turn come is always something that happens to one of its locks, and then that lock's queue is
 //! looked at. So a look asks only those that are in front, and asks each first for the lock that it lacked the last time.
 
-use super::agenda::{Hold, Reentry};
+use super::agenda::Untold;
 use super::engine::{Engine, First, Grant, Next};
 use super::host::{Host, Permission, Trigger};
-use super::outbox::{self, Beside, Delivery, Event};
-use super::queue::{LockId, LockName, QueueFull, Ticket};
+use super::outbox::{Beside, Delivery, Event};
+use super::queue::{Joins, LockId, LockName, QueueFull, Ticket};
 use super::serve::{Settled, lease_end};
 use super::sets::who_is_told;
-use super::waiter::{Recipient, Waiter};
-use crate::lock::{
-    self, Ahead, Busy, Expiry, Grace, Obstacle, Outcome, Plan, Record, Refusal, Release, Side, UnixMs, Verdict,
-};
+use super::waiter::{Names, Recipient, Waiter};
+use crate::lock::{self, Ahead, Busy, Grace, Obstacle, Outcome, Plan, Refusal, Release, Side, UnixMs, Verdict};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -54,23 +52,24 @@ enum Allowed {
 }
 
 impl<C> Engine<C> {
-    /// Puts a set into the queues of its locks. A session must be open.
+    /// Puts a set into the queues of its locks, in each as it is said there. A session must be open.
     ///
     /// # Errors
     /// If there is no room for another waiter. It is dropped.
     pub(super) fn join_all(
         &mut self,
-        locks: &[LockName<'_>],
+        locks: &[(LockName<'_>, Joins)],
         wait: Waiter<C>,
         now: UnixMs,
         deadline: Option<UnixMs>,
     ) -> Result<Vec<(Ticket, LockId)>, QueueFull> {
-        let Some((first, others)) = locks.split_first() else { return Err(QueueFull) };
+        let Some(((first, joins), others)) = locks.split_first() else { return Err(QueueFull) };
         let wish = wait.wish();
-        let (told, lock) = self.enter(*first, wait, now, true)?;
+        let (told, lock) = self.enter(*first, wait, now, true, *joins)?;
         let mut joined = vec![(told, lock)];
-        for lock in others {
-            let Ok(member) = self.enter(*lock, Waiter::new(Recipient::Of(told), wish.clone()), now, true) else {
+        for (lock, joins) in others {
+            let member = Waiter::new(Recipient::Of(told), wish.clone());
+            let Ok(member) = self.enter(*lock, member, now, true, *joins) else {
                 for (ticket, _) in joined.into_iter().rev() {
                     self.take(ticket, false);
                 }
@@ -315,7 +314,7 @@ impl<C> Engine<C> {
         if self.sets.is_confined || !host.may_touch_any_key() {
             return Tried::Later(0);
         }
-        if let Permission::Later(ms) = host.fitness(Trigger::Event) {
+        if let Permission::Later(ms) = host.may_grant() {
             return Tried::Later(ms);
         }
         let told = who_is_told(&self.queues, member);
@@ -348,33 +347,6 @@ impl<C> Engine<C> {
             }
             tried => tried,
         }
-    }
-
-    /// Lets a set in whose holder has got one of its locks, if it may have the others. Returns after how many ms to try again,
-    /// if it would be let in but not now.
-    pub(super) fn reenter_set<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        next: &Next,
-        is_attended: bool,
-        now: UnixMs,
-    ) -> Option<i64> {
-        if !is_attended {
-            // It is looked at when it comes back.
-            self.put_aside_if_unattended(host, next.ticket, now);
-            return None;
-        }
-        match self.try_set(host, next.ticket, None, Trigger::Event) {
-            Tried::Lacks if self.grace(host).is_running() => {
-                if let Some(lock) = self.queues.lock_of(next.ticket) {
-                    self.reenters_after_grace(lock, next.wish.holder.clone());
-                }
-            }
-            Tried::Granted | Tried::Lacks => {}
-            Tried::Later(ms) => return Some(ms),
-            Tried::Told(outcome) => self.let_go(host, next.ticket, outcome),
-        }
-        None
     }
 
     /// Whether a set may have one of its locks now, and which other sets it would pass on it.
@@ -458,11 +430,8 @@ impl<C> Engine<C> {
         // What the writes have caused, while the set still waits.
         self.read_notes(host);
         let Some(delivery) = self.granted_all(told, members, &grants) else {
-            // It went within the very writes that have granted it its locks.
-            for (grant, key) in grants.iter().zip(&keys) {
-                let hold = self.hold_of(LockName { database, key }, &wish, *grant);
-                self.revoke_later(hold);
-            }
+            // Its client went within the very writes that have granted it its locks.
+            self.agenda.to_release.extend(untold(database, &keys, wish.holder, wish.side));
             return Tried::Granted;
         };
         let token = grants.first().and_then(|grant| grant.token);
@@ -472,58 +441,48 @@ impl<C> Engine<C> {
             if let Some(end) = grant.end {
                 self.recheck_by(*lock, end.saturating_add(1));
             }
-            // Those under its name come in by and by, and not within this: thousands would be in one another. What was
-            // its lock before, they have been asked about.
-            if grant.holds == 1 && self.namesake(*lock, wish.holder.holder(), None, host.now()).is_some() {
-                self.agenda.reentries.push_back(Reentry { lock: *lock, holder: wish.holder.clone(), after: None });
-            }
         }
         Tried::Granted
     }
 
-    /// Takes out a set that is granted its locks, and remembers the grants until it knows of them.
+    /// Takes out a set that is granted its locks. What a blocked client was granted is kept until it is told.
     fn granted_all(&mut self, told: Ticket, members: &[Ticket], grants: &[Grant]) -> Option<Delivery<C>> {
-        let mut holds = Vec::new();
-        let (wish, first) = (self.queues.waiter(told)?.wish(), grants.first()?);
-        for (member, grant) in members.iter().zip(grants) {
-            let lock = self.queues.lock_of(*member)?;
-            let was_released = self.queues.kept(lock).is_some_and(|notes| notes.released);
-            let as_granted = self.as_granted(*member, lock, *grant)?;
-            let (database, key) = self.queues.name(lock)?;
-            let home = self.databases.at(database);
-            holds.push((Hold { database, home, key, wish: wish.clone(), as_granted, era: self.era }, was_released));
-        }
-        if holds.iter().any(|(_, was_released)| *was_released) {
-            self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
-        }
+        let first = grants.first()?;
+        let locks: Vec<_> = members.iter().filter_map(|member| self.queues.lock_of(*member)).collect();
+        let hands_off = locks.iter().any(|lock| self.queues.kept(*lock).is_some_and(|notes| notes.released));
+        let names = locks.iter().filter_map(|lock| self.queues.name(*lock));
+        let keys: Vec<_> = names.map(|(_, key)| key).collect();
+        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(u64::from(hands_off));
         for member in members.iter().skip(1) {
             self.take(*member, true);
         }
-        let (left, _) = self.take(told, true)?;
+        let left = self.take(told, true)?;
         self.counters.waited.add(first.at.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(first.at, |(begun, _)| begun), first.at));
         let tokens = grants.iter().filter_map(|grant| grant.token).collect();
-        let mut holds = holds.into_iter().map(|(hold, _)| hold);
-        let hold = holds.next()?;
+        let (database, wish) = (left.database, left.waiter.wish());
         Some(match left.waiter.recipient {
             Recipient::Client(client) => {
-                self.undelivered.insert(told, hold);
-                self.sets.undelivered.insert(told, holds.collect());
+                let untold = untold(database, &keys, wish.holder, wish.side);
+                self.untold.extend(untold.map(|untold| (told, untold)));
                 Delivery::AnswerAll { client, tokens }
             }
             Recipient::Session(session) => {
-                let Hold { database, home, key, as_granted, era, .. } = hold;
-                let granted = Some(outbox::Granted { lease: wish.lease, home, held: as_granted, era });
-                let locks = holds.map(|hold| (hold.key, Some(hold.as_granted))).collect();
-                let beside = Some(Box::new(Beside { locks, tokens }));
-                let outcome = Outcome::Granted { token: first.token };
+                let (key, others) = keys.split_first()?;
+                let beside = Some(Box::new(Beside { keys: others.to_vec(), tokens }));
+                let (key, outcome) = (Rc::clone(key), Outcome::Granted { token: first.token });
                 let (names, side, fenced) = (wish.holder, wish.side, wish.fenced);
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, granted, beside };
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, first.at)
             }
             Recipient::Of(_) => Delivery::Later,
         })
     }
+}
+
+fn untold(database: i32, keys: &[Rc<[u8]>], holder: Names, side: Side) -> Option<Untold> {
+    let (key, others) = keys.split_first()?;
+    Some(Untold { database, key: Rc::clone(key), others: others.into(), holder, side })
 }
 
 fn look<H: Host, C>(host: &H, lock: LockName<'_>, wait: &Waiter<C>, grace: Grace) -> Result<Verdict, Refusal> {
@@ -552,16 +511,13 @@ pub(super) fn acquire_all<H: Host, K: AsRef<[u8]>>(
         let at = host.now();
         // What another module does within our writes may have changed a lock since it was looked at.
         let tried = match lock::acquire(&record, wish, Ahead::Nobody, grace, at) {
-            Ok(Verdict::Granted(effect)) => {
-                let ended = if effect.changes.holds() > 1 { record.expiry() } else { Expiry::Never };
-                match host.commit(record, &Plan::of(holder, &effect.changes)) {
-                    Ok(()) => {
-                        grants.push(Grant::of(&effect, ended, at));
-                        continue;
-                    }
-                    Err(paused) => Tried::Later(paused.for_ms),
+            Ok(Verdict::Granted(effect)) => match host.commit(record, &Plan::of(holder, &effect.changes)) {
+                Ok(()) => {
+                    grants.push(Grant::of(&effect, at));
+                    continue;
                 }
-            }
+                Err(paused) => Tried::Later(paused.for_ms),
+            },
             Ok(Verdict::Busy(_)) => Tried::Lacks,
             Err(refusal) => Tried::Told(Outcome::Refused(refusal)),
         };

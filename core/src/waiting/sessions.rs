@@ -6,7 +6,6 @@
 //! Here is what a session is, and when it is attended. What follows for its tickets is in `tickets.rs`.
 
 use super::Map;
-use super::agenda::Deferral;
 use super::outbox::Outbox;
 use super::queue::{Group, Ticket};
 use super::store::{Alarm, Alarms, Store};
@@ -58,11 +57,8 @@ pub(super) struct Session<C> {
     pub tickets: Group,
     /// The number of its tickets that wait to write.
     pub writers: usize,
-    /// Its tickets under the names of holders that have got the lock meanwhile; and which of these was last asked for.
-    pub deferred: BTreeSet<Deferral>,
     /// Its tickets for several locks that were put aside.
     pub sets_aside: Vec<Ticket>,
-    pub deferral_asked: Option<Deferral>,
     /// Whether it is on the agenda, to be served what it was passed over for.
     pub is_returning: bool,
     /// Whether its tickets are passed over, as far as is noted.
@@ -345,9 +341,7 @@ impl<C> Sessions<C> {
             outbox,
             tickets: Group::default(),
             writers: 0,
-            deferred: BTreeSet::new(),
             sets_aside: Vec::new(),
-            deferral_asked: None,
             is_returning: false,
             is_abandoned: false,
             unseen: None,

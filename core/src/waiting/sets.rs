@@ -2,7 +2,7 @@
 //! first member is the one that is told, and stands for the set. `serve_sets` says when it gets them.
 
 use super::Map;
-use super::agenda::{Hold, Notes};
+use super::agenda::Notes;
 use super::outbox::Beside;
 use super::queue::{LockId, Queues, Ticket};
 use super::waiter::{Recipient, Waiter};
@@ -16,8 +16,6 @@ pub(super) struct Sets {
     by_first: Map<Ticket, Set>,
     /// The number of members that wait beside their first ones.
     pub beside: usize,
-    /// What blocked clients were granted beside their first lock, and have not yet been told.
-    pub undelivered: Map<Ticket, Vec<Hold>>,
     /// Whether no lock may be touched but the one that is looked at.
     pub is_confined: bool,
 }
@@ -42,7 +40,7 @@ pub(super) fn who_is_told<C>(queues: &AllQueues<C>, ticket: Ticket) -> Ticket {
 
 impl Sets {
     pub fn is_empty(&self) -> bool {
-        self.by_first.is_empty() && self.beside == 0 && self.undelivered.is_empty()
+        self.by_first.is_empty() && self.beside == 0
     }
 
     /// Of members that wait and are counted, in the order in which their locks were asked for.
@@ -87,8 +85,8 @@ impl Sets {
     /// What is to be kept of a set's other locks when it leaves without any.
     pub fn kept_of<C>(&self, queues: &AllQueues<C>, ticket: Ticket) -> Option<Box<Beside>> {
         let others = self.other_locks(queues, who_is_told(queues, ticket));
-        let locks: Vec<_> = others.into_iter().map(|(_, key)| (key, None)).collect();
-        (!locks.is_empty()).then(|| Box::new(Beside { locks, tokens: Vec::new() }))
+        let keys: Vec<_> = others.into_iter().map(|(_, key)| key).collect();
+        (!keys.is_empty()).then(|| Box::new(Beside { keys, tokens: Vec::new() }))
     }
 
     /// Notes that a waiter leaves. Returns whether it stands for a set.

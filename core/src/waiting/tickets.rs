@@ -1,22 +1,20 @@
-//! How a session is told what became of its tickets, and how its process takes them back by name; and which of its grants
-//! are revoked.
+//! How a session is told what became of its tickets, and how its process takes them back by name.
 //!
-//! A grant that was in a reply belongs to whoever may have read it: only its lease ends it, whatever becomes of the
-//! session, or its process takes the ticket back. What was in no reply is revoked when the session ends.
+//! A grant belongs to its holder from the moment it is made: what becomes of the session, or of the ticket, does not end it.
 //!
 //! A CANCEL may name more tickets than one turn of the server has time for. Then its client is blocked, the agenda has
-//! the rest, and the client is answered when nothing of any of them is left: so a hold that cannot be given back yet has
-//! its command wait. The tickets that were named but not come to are as they were, and may be granted meanwhile.
+//! the rest, and the client is answered when all of them are taken back. Those that it has not come to yet are as they were,
+//! and may be granted meanwhile.
 
-use super::agenda::{AsGranted, Cancelling, Deferral, Hold, Reentry};
+use super::agenda::{Cancelled, Cancelling};
 use super::engine::{Engine, SeenRecipient};
 use super::host::Host;
-use super::outbox::{Delivery, Event, Granted, Outbox};
+use super::outbox::{Delivery, Event};
 use super::queue::{LockId, LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Room, Session};
 use super::waiter::{SessionId, Waiter};
-use crate::lock::{UnixMs, Wish};
-use std::ops::Bound;
+use crate::lock::{Outcome, UnixMs, Wish};
+use std::rc::Rc;
 
 /// What a ticket of this name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +77,8 @@ impl<C> Engine<C> {
     ) -> Vec<(Event, Option<i64>)> {
         let news = self.sessions.get_mut(id).map_or_else(Vec::new, |session| session.outbox.take_news(bytes));
         let with_time = |event: Event| {
-            let left_ms = event.granted.as_ref().map(|granted| self.left_ms(host, &event, granted));
+            let is_granted = matches!(event.outcome, Outcome::Granted { .. });
+            let left_ms = is_granted.then(|| self.left_ms(host, &event));
             (event, left_ms)
         };
         let told = news.into_iter().map(with_time).collect();
@@ -87,21 +86,20 @@ impl<C> Engine<C> {
         told
     }
 
-    /// What is left of a grant's lease, of several locks of the one that ends first: 0 also where nobody can know.
-    fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event, granted: &Granted) -> i64 {
-        if granted.era != self.era || !host.may_touch_any_key() {
+    /// What is left of a grant's lease, of several locks of the one that ends first: 0 also where it cannot be known, as on a
+    /// replica.
+    fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event) -> i64 {
+        if self.is_replica || !host.may_touch_any_key() {
             return 0;
         }
-        let _selected = host.select(self.databases.number_of(granted.home));
+        let _selected = host.select(event.database);
         let holder = host.own(&event.names);
-        let left_of = |(key, held): (&[u8], &AsGranted)| {
+        let left_of = |key: &Rc<[u8]>| {
             let key = host.own(key);
-            let record = host.open(host.lend(&key), host.lend(&holder));
-            let held = event.side.held_up_to(&record, held.get().holds);
-            held.map_or(0, |held| held.end.saturating_sub(host.now()).max(0))
+            let end = event.side.lease_end(&host.open(host.lend(&key), host.lend(&holder)));
+            end.map_or(0, |end| end.saturating_sub(host.now()).max(0))
         };
-        let first = (&*event.key, &*granted.held);
-        std::iter::once(first).chain(event.held_beside()).map(left_of).min().unwrap_or(0)
+        event.keys().map(left_of).min().unwrap_or(0)
     }
 
     #[must_use]
@@ -124,9 +122,7 @@ impl<C> Engine<C> {
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
             None => Use::Free,
             Some(event) => {
-                let beside = event.beside.iter().flat_map(|beside| &beside.locks).map(|(key, _)| key);
-                let keys = std::iter::once(&event.key).chain(beside);
-                let names = keys.map(|key| LockName { database: event.database, key });
+                let names = event.keys().map(|key| LockName { database: event.database, key });
                 let same_lock = names.eq(locks.iter().copied());
                 let is_same = same_lock && is_wish(event.names.holder(), event.side, event.fenced);
                 if is_same { Use::Same } else { Use::Other }
@@ -142,23 +138,26 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Has the session told what became of one of its tickets.
+    /// Has the session told what became of one of its tickets, unless it has ended.
     pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Delivery<C> {
+        if !self.sessions.is_open(id) {
+            return Delivery::Later;
+        }
         let kept = self.sessions.of_outbox(id, |outbox| {
             outbox.push(event);
             Some(outbox.kept())
         });
-        if kept == Some(EVENTS_UNREAD_MAX.saturating_add(1)) && self.sessions.is_open(id) {
+        if kept == Some(EVENTS_UNREAD_MAX.saturating_add(1)) {
             self.abandon(id);
         }
         self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
     }
 
-    /// Ends a session. Returns the number of its tickets, and the call that waits; what is left of it goes by and by.
+    /// Ends a session. Returns the number of its tickets that wait, and the call that waits; what is left of it goes by and by.
     pub(super) fn close(&mut self, id: SessionId) -> (usize, Option<C>) {
-        let Some(session) = self.sessions.get(id) else { return (0, None) };
-        let tickets = session.tickets.length().saturating_add(session.outbox.events());
+        let Some(tickets) = self.sessions.get(id).map(|session| session.tickets.length()) else { return (0, None) };
         let poll = self.sessions.end(id);
+        self.sessions.of_outbox(id, |outbox| outbox.spend_up_to(u64::MAX).then_some(()));
         self.agenda.ended.push_back(id);
         (tickets, poll)
     }
@@ -169,14 +168,8 @@ impl<C> Engine<C> {
         if self.sessions.of_outbox(id, |outbox| outbox.free_next().then_some(())).is_some() {
             return true;
         }
-        if let Some((event, was_told)) = self.sessions.of_outbox(id, Outbox::take_last) {
-            // The last first, as read holds are counted: the last of them has the highest number.
-            if !was_told {
-                event.holds().for_each(|hold| self.revoke_later(hold));
-            }
-        } else if let Some(ticket) =
-            self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets))
-        {
+        let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
+        if let Some(ticket) = ticket {
             self.leave(ticket);
             self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
         } else {
@@ -187,35 +180,25 @@ impl<C> Engine<C> {
     }
 }
 
-/// What was cancelled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cancelled {
-    Nothing,
-    Ticket,
-    /// A ticket with a grant that is not acknowledged.
-    Granted(Vec<Hold>),
-}
-
 impl<C> Engine<C> {
     /// Takes a ticket back. A session that has ended has none to be found.
     pub(super) fn take_back(&mut self, id: SessionId, ticket: &[u8], now: UnixMs) -> Cancelled {
         if !self.sessions.is_open(id) {
-            return Cancelled::Nothing;
+            return Cancelled::Unknown;
         }
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
             self.leave(waiting);
             self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-            return Cancelled::Ticket;
+            return Cancelled::Withdrawn;
         }
         let was_unread = self.sessions.is_unread(id);
         let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_of_ticket(ticket)) else {
-            return Cancelled::Nothing;
+            return Cancelled::Unknown;
         };
         if was_unread && !self.sessions.is_unread(id) {
             self.returns(id, now);
         }
-        let holds: Vec<_> = event.holds().collect();
-        if holds.is_empty() { Cancelled::Ticket } else { Cancelled::Granted(holds) }
+        if matches!(event.outcome, Outcome::Granted { .. }) { Cancelled::Granted } else { Cancelled::Withdrawn }
     }
 
     /// Takes back a client whose tickets are being taken back, since it waits no longer.
@@ -233,9 +216,6 @@ const FREED_AT_ONCE: usize = 256;
 
 /// So many sessions of a connection that is closed are noted in the callback that tells of it.
 const DISCONNECTED_AT_ONCE: usize = 1_000;
-
-/// So many earlier deferrals are looked at with each new one, whether such a ticket still waits.
-const DEFERRALS_ASKED: usize = 2;
 
 /// A call for events.
 #[derive(Clone, Copy, Debug)]
@@ -312,10 +292,7 @@ impl<C> Engine<C> {
     /// The session is attended again: it is served what it was passed over for.
     fn returns(&mut self, id: SessionId, now: UnixMs) {
         let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
-        let deferred = std::mem::take(&mut session.deferred);
         let aside = std::mem::take(&mut session.sets_aside);
-        let reentries = deferred.into_iter().map(|Deferral { lock, holder }| Reentry { lock, holder, after: None });
-        self.agenda.reentries.extend(reentries);
         self.sessions.resume(id);
         self.agenda.sets_back.extend(aside);
         for _ in 0..PUT_BACK_AT_ONCE {
@@ -326,29 +303,6 @@ impl<C> Engine<C> {
         let Some(session) = self.sessions.get_mut(id) else { return };
         if session.tickets.has_passed_over() && !std::mem::replace(&mut session.is_returning, true) {
             self.agenda.returning.push_back(id);
-        }
-    }
-
-    /// Notes that a ticket was not let in though its holder has the lock. It is once its session is attended again.
-    pub(super) fn defer_reentry(&mut self, ticket: Ticket, reentry: &Reentry, now: UnixMs) {
-        let Some(id) = self.queues.waiter(ticket).and_then(Waiter::session) else { return };
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        let Reentry { lock, ref holder, .. } = *reentry;
-        if !session.deferred.insert(Deferral { lock, holder: holder.clone() }) {
-            return;
-        }
-        // Others may take locks by turns for as long as the session is gone, and its tickets leave.
-        for _ in 0..DEFERRALS_ASKED {
-            let Some(session) = self.sessions.get_mut(id) else { return };
-            let behind = session.deferral_asked.take().map_or(Bound::Unbounded, Bound::Excluded);
-            let next = session.deferred.range((behind, Bound::Unbounded)).next();
-            let Some(next) = next.or_else(|| session.deferred.first()).cloned() else { return };
-            session.deferral_asked = Some(next.clone());
-            if self.namesake(next.lock, next.holder.holder(), None, now).is_none() {
-                if let Some(session) = self.sessions.get_mut(id) {
-                    session.deferred.remove(&next);
-                }
-            }
         }
     }
 
@@ -509,8 +463,7 @@ mod tests {
             let names = Names::of_ticket(b"ann", number.to_string().as_bytes());
             let (key, side) = (b"k"[..].into(), crate::lock::Side::Plain);
             let outcome = crate::lock::Outcome::NowReplica;
-            let event =
-                Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, granted: None, beside: None };
+            let event = Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, beside: None };
             table.happened(id, event, 0);
         }
         table.sessions.of_outbox(id, |outbox| Some(outbox.take_news(usize::MAX)));

@@ -4,7 +4,7 @@
 //! a hundred thousand leases that end together nor an emptied database makes another client wait for longer than one
 //! turn.
 
-use super::agenda::{Hold, Sweep};
+use super::agenda::Sweep;
 use super::engine::Engine;
 use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
@@ -34,9 +34,11 @@ impl<C> Engine<C> {
             Note::Database(database) => self.database_changed(database),
             Note::Swapped(first, second) => self.databases_swapped(first, second),
             Note::RoleChanged { is_replica } => {
-                self.forget_grants();
+                // From now on another server decides what becomes of them.
+                self.untold.clear();
+                self.agenda.to_release.clear();
+                self.is_replica = is_replica;
                 if is_replica {
-                    self.agenda.reentries.clear();
                     // The new master has them, and they end with their leases.
                     self.agenda.broken.clear();
                     self.dismiss_all();
@@ -86,9 +88,18 @@ impl<C> Engine<C> {
         self.agenda.sweep = Some(Sweep { databases, left: self.queues.locks() });
     }
 
-    /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys.
+    /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys: what
+    /// of these a client was not told ends with its lease.
     fn databases_swapped(&mut self, first: i32, second: i32) {
-        self.databases.swap(first, second);
+        self.untold.retain(|_, untold| ![first, second].contains(&untold.database));
+        self.agenda.to_release.retain(|untold| ![first, second].contains(&untold.database));
+        for broken in &mut self.agenda.broken {
+            broken.database = match broken.database {
+                database if database == first => second,
+                database if database == second => first,
+                database => database,
+            };
+        }
         self.database_changed(Some(first));
         self.database_changed(Some(second));
     }
@@ -96,11 +107,6 @@ impl<C> Engine<C> {
     /// Has every client that waits now dismissed.
     fn dismiss_all(&mut self) {
         self.agenda.dismissed = Some(self.queues.watermark());
-    }
-
-    /// No hold that was granted is revoked any more: from now on another server decides what becomes of them.
-    fn forget_grants(&mut self) {
-        self.era = self.era.wrapping_add(1);
     }
 
     /// Has a lock looked at as soon as possible. Returns whether a client waits for it.
@@ -245,19 +251,10 @@ impl<C> Engine<C> {
         self.begin_patrol(now);
     }
 
-    /// Has a hold revoked as soon as possible.
-    pub(super) fn revoke_later(&mut self, hold: Hold) {
-        self.agenda.to_revoke.push_back(hold);
-    }
-
-    /// The number of holds that are to be revoked and are not yet.
+    /// The number of grants that are to be released, since their clients were gone before they could be told.
     #[must_use]
-    pub fn revocations_due(&self) -> usize {
-        self.agenda.to_revoke.len()
-    }
-
-    pub(super) fn is_of_this_era(&self, hold: &Hold) -> bool {
-        hold.era == self.era
+    pub fn releases_due(&self) -> usize {
+        self.agenda.to_release.len()
     }
 
     /// Has nothing tried until `time`, since this server may not write.
@@ -273,13 +270,11 @@ impl<C> Engine<C> {
     #[must_use]
     pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
-        let cancelling = self.cancelling.front();
-        let cancels = cancelling.is_some_and(|cancelling| !cancelling.only_revokes());
-        if agenda.dismissed.is_some() || self.sessions.awaits_turn || cancels {
+        if agenda.dismissed.is_some() || self.sessions.awaits_turn || !self.cancelling.is_empty() {
             return Some(UnixMs::MIN);
         }
         let mut next = self.queues.next_alarm().min(self.sessions.next_alarm());
-        if !agenda.is_empty() || cancelling.is_some() {
+        if !agenda.is_empty() {
             let rest = agenda.rest.filter(|rest| !is_over_by_a_step(*rest, now));
             next = next.min(rest.map_or(UnixMs::MIN, |(_, until)| until));
         }
@@ -310,6 +305,7 @@ mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
     use crate::waiting::Ticket;
+    use crate::waiting::queue::Joins;
     use crate::waiting::waiter::{Names, Recipient, Waiter};
 
     fn lock(key: &str) -> LockName<'_> {
@@ -319,7 +315,7 @@ mod tests {
     fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        engine.join(lock, Waiter::new(Recipient::Client(()), wish), 0, None).unwrap().0
+        engine.join(lock, Waiter::new(Recipient::Client(()), wish), 0, None, Joins::Last).unwrap().0
     }
 
     fn engine_of(locks: usize) -> Engine<()> {

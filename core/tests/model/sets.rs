@@ -11,7 +11,7 @@ mod world;
 use proptest::prelude::*;
 use rlock_core::lock::{Lease, Outcome, Release, Side, Wish};
 use rlock_core::waiting::commands::{Acquiring, Rejected, Waiting};
-use rlock_core::waiting::{Call, Engine, Note, Queued, SeenRecipient, SessionId, Ticket, TicketNames};
+use rlock_core::waiting::{Call, Cancelled, Engine, Note, Queued, SeenRecipient, SessionId, Ticket, TicketNames};
 use world::{Client, KEYS, MOST, World, lock_name};
 
 /// So often a set may be passed.
@@ -61,6 +61,8 @@ enum Step {
 #[derive(Clone, Debug)]
 struct Waiter {
     number: u64,
+    /// Its place in the order of coming, which a later request of its holder takes.
+    order: u64,
     holder: String,
     keys: Vec<usize>,
     ticket: Option<Ticket>,
@@ -162,8 +164,9 @@ impl Play {
                     let name = number.to_string();
                     let mut names = TicketNames::default();
                     names.push(name.as_bytes());
-                    let found = self.engine.cancel(&self.world, session, names).unwrap();
-                    assert!(found.is_none_or(|found| found == 1), "ticket {name} waits, or its event is kept");
+                    let cancelled = self.engine.cancel(&self.world, session, names).unwrap();
+                    let is_found = cancelled.is_none_or(|cancelled| cancelled != [Cancelled::Unknown]);
+                    assert!(is_found, "ticket {name} waits, or its event is kept");
                     self.waiters.retain(|waiter| waiter.number != *number);
                 }
             }
@@ -215,6 +218,9 @@ impl Play {
             fenced: number % 2 == 0,
         };
         let names: Vec<_> = keys.iter().map(|key| KEYS[*key]).collect();
+        let former = self.waiters.iter().find(|former| former.holder == holder && former.keys == keys);
+        let former_is_dismissed = former.is_some_and(|former| former.is_dismissed);
+        let former = former.map(|former| former.order);
         let acquired = match *names {
             [key] => self.engine.acquire(&self.world, key, &wish, waiting),
             _ => self.engine.acquire_all(&self.world, &names, &wish, waiting),
@@ -222,8 +228,10 @@ impl Play {
         let claims = if by_ticket { self.engine.claims_of_tickets() } else { self.engine.claims_of_clients() };
         let client = Some(self.world.last_client.get());
         self.hear();
+        let order = former.unwrap_or(number);
+        let (ticket, client_of, passed, is_dismissed) = (None, None, 0, former_is_dismissed);
         let waiter =
-            Waiter { number, holder: holder.clone(), keys, ticket: None, client: None, passed: 0, is_dismissed: false };
+            Waiter { number, order, holder: holder.clone(), keys, ticket, client: client_of, passed, is_dismissed };
         match acquired {
             Ok(Acquiring::Done(Outcome::Granted { .. })) => self.granted(&waiter),
             Ok(Acquiring::GrantedAll { tokens }) => {
@@ -261,7 +269,7 @@ impl Play {
         // Another request of its holder may have begun others in the same turn, and not been heard of yet.
         let is_others = |(key, holder): &(usize, String)| *holder != granted.holder || !granted.keys.contains(key);
         self.world.begun.borrow_mut().extend(begun.into_iter().filter(is_others));
-        for other in self.waiters.iter_mut().filter(|other| other.number < granted.number && !other.is_dismissed) {
+        for other in self.waiters.iter_mut().filter(|other| other.order < granted.order && !other.is_dismissed) {
             if !other.keys.iter().any(|key| began.contains(key)) || self.uses_sessions {
                 continue;
             }
@@ -356,12 +364,20 @@ impl Play {
     /// Whether this request may have all of its locks, by the naive rule.
     fn may_have(&self, waiter: &Waiter) -> bool {
         waiter.keys.iter().all(|key| {
-            let mut before =
-                self.waiters.iter().filter(|other| other.number < waiter.number && other.keys.contains(key));
+            let mut before = self.waiters.iter().filter(|other| other.order < waiter.order && other.keys.contains(key));
             match self.world.holder(*key) {
                 Some(holder) => holder == waiter.holder,
                 None => before.all(|other| other.is_set() && other.passed < PASSED_MAX),
             }
+        })
+    }
+
+    /// Whether it is looked at: nobody is before it on a lock that its holder does not have.
+    fn is_in_front(&self, waiter: &Waiter) -> bool {
+        let of_others = |key: &&usize| self.world.holder(**key).as_deref() != Some(&*waiter.holder);
+        waiter.keys.iter().filter(of_others).any(|key| {
+            let mut others = self.waiters.iter().filter(|other| other.keys.contains(key));
+            others.all(|other| other.order >= waiter.order || other.is_set() && other.passed < PASSED_MAX)
         })
     }
 
@@ -383,7 +399,7 @@ impl Play {
             return;
         }
         if !self.uses_sessions {
-            let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter));
+            let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter) && self.is_in_front(waiter));
             assert!(sleeper.is_none(), "{sleeper:?} sleeps: {:?} among {:?}", self.world.locks, self.waiters);
         }
         let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && self.may_have(waiter));

@@ -20,6 +20,8 @@ pub enum Reply {
     Pair(Option<i64>, Option<i64>),
     /// An array of nil and of these.
     Tokens(Vec<i64>),
+    /// An array of these.
+    Numbers(Vec<i64>),
     /// The one error with a number in it: so many wait already.
     TurnedAway(usize),
 }
@@ -88,6 +90,7 @@ pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
         Outcome::Refused(refusal) => Err(refusal.into()),
         Outcome::SlotMoved => Err(SLOT_MOVED),
         Outcome::NowReplica => Err(NOW_REPLICA),
+        Outcome::Replaced => Err(REPLACED),
     }
 }
 
@@ -102,7 +105,7 @@ pub fn write_event(writer: Writer<'_>, outcome: Outcome, tokens: Option<&[i64]>)
         Outcome::Granted { .. } if tokens.is_some() => writer.bytes(b"granted").numbers(tokens.unwrap_or_default()),
         Outcome::Granted { token } => _ = writer.bytes(b"granted").or_nil(token, Writer::number),
         Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
-        Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica => {
+        Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica | Outcome::Replaced => {
             let line = of_acquire(outcome, false).err().map_or(c"", |line| line.0);
             writer.bytes(b"error").bytes(line.to_bytes());
         }
@@ -124,6 +127,7 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
             writer.array(2).or_nil(first, Writer::number).or_nil(second, Writer::number);
         }
         Ok(Reply::Tokens(tokens)) => writer.array(2).nil().numbers(&tokens),
+        Ok(Reply::Numbers(numbers)) => writer.numbers(&numbers),
         Ok(Reply::TurnedAway(waiting)) => send_error(context, &turned_away(waiting)),
         Err(line) => send_error(context, line.0),
     }
@@ -143,6 +147,8 @@ const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN another node serves the slot 
 
 const NOW_REPLICA: ErrorLine =
     ErrorLine(c"UNBLOCKED this server has become a replica: ask the new master for the lock");
+
+const REPLACED: ErrorLine = ErrorLine(c"UNBLOCKED another request of this holder took its place");
 
 /// Writes a reply of more than a few numbers, piece by piece. Maps are flat arrays to a client that speaks RESP2.
 ///

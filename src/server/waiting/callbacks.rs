@@ -419,6 +419,7 @@ unsafe extern "C" fn unblocked(
             }
             WaitsFor::Events(session) => telling::send_news(&context, session, since_us),
             WaitsFor::Cancel => reply::send(&context, Err(STILL_CANCELLING)),
+            WaitsFor::Answer => reply::send(&context, Err(NO_ANSWER)),
         }
         drop(taken);
         arm_timer(&context);

@@ -3,11 +3,12 @@
 //! the waiter's causes.
 
 use super::blocked_client::BlockedClient;
+use super::sessions::cancelled;
 use super::state::{self, Blocked};
 use super::{fences, standstill};
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
-use crate::server::edge::{ErrorLine, Reply, reply};
+use crate::server::edge::{ErrorLine, reply};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::call::call;
 use crate::server::ffi::context::{Context, Selected, monotonic_us, steady_ms};
@@ -15,9 +16,10 @@ use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
 use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
-use rlock_core::waiting::{GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{
+    Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
+};
 use std::cell::Cell;
-use std::ffi::CStr;
 
 pub struct Server<'a> {
     pub(super) context: &'a Context,
@@ -120,8 +122,12 @@ impl Host for Server<'_> {
         take_snapshot(self.context, key, most)
     }
 
-    fn fitness(&self, trigger: Trigger) -> Permission {
-        fitness_of(self.context, trigger)
+    fn may_write(&self) -> Permission {
+        may_write(self.context)
+    }
+
+    fn may_grant(&self) -> Permission {
+        may_grant(self.context)
     }
 
     fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
@@ -184,6 +190,12 @@ impl Host for Server<'_> {
     }
 
     fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
+        if !matches!(outcome, Outcome::Granted { .. }) {
+            // Another request may have its ticket by the time when it hears of it.
+            if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
+                blocked.waits_for = WaitsFor::Answer;
+            }
+        }
         client.answer(reply::of_acquire(outcome, fenced));
     }
 
@@ -191,8 +203,8 @@ impl Host for Server<'_> {
         client.answer(Ok(reply::of_several(tokens)));
     }
 
-    fn answer_cancel(&self, client: BlockedClient, found: usize) {
-        client.answer(Ok(Reply::count(found)));
+    fn answer_cancel(&self, client: BlockedClient, tickets: Vec<Cancelled>) {
+        client.answer(Ok(cancelled(tickets)));
     }
 
     fn wake(&self, call: BlockedClient) {
@@ -236,29 +248,32 @@ const UNFIT_MS: i64 = 100;
 fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
     match trigger {
         Trigger::Command => Permission::Granted,
-        Trigger::Revocation if !this_server::is_in_cluster() => Permission::Granted,
-        Trigger::Event => probe(context, key, c"SMEslc"),
-        // What gives memory back needs none.
-        Trigger::Revocation => probe(context, key, c"SEslc"),
+        Trigger::Event => probe(context, key),
     }
 }
 
-/// What is known without a command, for any lock.
-fn fitness_of(context: &Context, trigger: Trigger) -> Permission {
+/// Whether any key may be written, as far as is known without a command.
+fn may_write(context: &Context) -> Permission {
     let flags = context.flags();
-    let is_full = flags & flag::IS_FULL != 0 && trigger != Trigger::Revocation;
-    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 || is_full {
+    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 {
         return Permission::Later(UNFIT_MS);
-    }
-    let held_back_ms = standstill::left_ms();
-    if held_back_ms > 0 && trigger != Trigger::Revocation {
-        return Permission::Later(held_back_ms);
     }
     // Writing while writes are paused would abort the server.
     if context.writes_are_paused() {
         return Permission::Later(PAUSED.for_ms);
     }
     Permission::Granted
+}
+
+/// The same for a lock that gets a holder.
+fn may_grant(context: &Context) -> Permission {
+    if context.flags() & flag::IS_FULL != 0 {
+        return Permission::Later(UNFIT_MS);
+    }
+    match standstill::left_ms() {
+        0 => may_write(context),
+        held_back_ms => Permission::Later(held_back_ms),
+    }
 }
 
 /// Whether the server would refuse a client's command that needs memory. Only a server that seems full is asked: one that
@@ -275,10 +290,10 @@ fn is_out_of_memory(context: &Context) -> bool {
 
 /// Asks the server by a command that writes nothing but is checked as if it did: it puts an empty piece into a string.
 /// On a lock it fails with the wrong type, which is as good as a yes.
-fn probe(context: &Context, key: Str<'_>, format: &CStr) -> Permission {
-    // SAFETY: a string, a long long and a C string, as both formats say behind their modifiers: check as for a script,
-    // perhaps check memory, errors as replies.
-    let reply = unsafe { call!(context, c"SETRANGE", format, key.as_ptr(), 0_i64, c"".as_ptr()) };
+fn probe(context: &Context, key: Str<'_>) -> Permission {
+    // SAFETY: a string, a long long and a C string, as the format says behind its modifiers: check as for a script, check
+    // memory, errors as replies.
+    let reply = unsafe { call!(context, c"SETRANGE", c"SMEslc", key.as_ptr(), 0_i64, c"".as_ptr()) };
     let Some(reply) = reply else { return elsewhere() };
     match reply.error() {
         None => Permission::Granted,

@@ -10,7 +10,7 @@ use crate::server::ffi::api::flag;
 use crate::server::ffi::context::{Context, monotonic_us};
 use crate::server::ffi::string::Str;
 use rlock_core::waiting::commands::Polled;
-use rlock_core::waiting::{Call, NoSession, SessionId, TicketNames};
+use rlock_core::waiting::{Call, Cancelled, NoSession, SessionId, TicketNames};
 
 /// A call for events, as the command says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,21 +54,26 @@ fn connection(context: &Context) -> Option<u64> {
     (context.flags() & flag::IN_SCRIPT == 0).then(|| context.client())
 }
 
-/// Takes tickets back, or ends the session if none are named. Replies how many were found: later, if that takes longer
-/// than a turn and the client can be blocked for it.
+/// Takes tickets back, or ends the session if none are named. Replies what became of each, or how many waited: later, if
+/// that takes longer than a turn and the client can be blocked for it.
 ///
 /// # Errors
 /// The error reply.
 pub fn cancel(context: &Context, name: Str<'_>, tickets: TicketNames) -> Result<Reply, ErrorLine> {
     let session = find(context, name)?;
     let server = Server::new(context);
-    let found = if tickets.is_empty() {
-        Some(state::engine()?.close_session(&server, session))
+    let reply = if tickets.is_empty() {
+        Reply::count(state::engine()?.close_session(&server, session))
     } else {
-        state::engine()?.cancel(&server, session, tickets)?
+        state::engine()?.cancel(&server, session, tickets)?.map_or(Reply::Later, cancelled)
     };
     callbacks::arm_timer(context);
-    Ok(found.map_or(Reply::Later, Reply::count))
+    Ok(reply)
+}
+
+/// The reply to a CANCEL that names tickets.
+pub(super) fn cancelled(tickets: Vec<Cancelled>) -> Reply {
+    Reply::Numbers(tickets.into_iter().map(|ticket| ticket as i64).collect())
 }
 
 /// Ends the session with this number, whoever's it is, as if its time were up: what is left of it goes by and by. So

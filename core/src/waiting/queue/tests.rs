@@ -78,7 +78,7 @@ proptest! {
         for (id, step) in (0_u64..).zip(steps) {
             match step {
                 Step::Join { database, key } => {
-                    let (ticket, _) = queues.join(LockName { database, key: KEYS[key] }, id, came(id)).unwrap();
+                    let (ticket, _) = queues.join(LockName { database, key: KEYS[key] }, id, came(id), Joins::Last).unwrap();
                     queues.enlist(ticket, &mut group);
                     reference.list.push(Known { database, key, id, ticket });
                     reference.changed.insert((database, key), id);
@@ -156,7 +156,7 @@ fn what_may_not_be_shown_is_asked_about_up_to_a_bound() {
     let mut queues = Queues::<(), ()>::default();
     let names: Vec<_> = (0..QUEUES_SKIPPED_MAX + 5).map(|number| number.to_string()).collect();
     for (name, now) in names.iter().zip(0..) {
-        queues.join(LockName { database: 0, key: name.as_bytes() }, (), now).unwrap();
+        queues.join(LockName { database: 0, key: name.as_bytes() }, (), now, Joins::Last).unwrap();
     }
     let shown = |limit, may_be_shown: &dyn Fn(&[u8]) -> bool| {
         let shown = queues.to_be_shown(0, limit, may_be_shown).map(|queue| queue.key.to_vec());
@@ -182,7 +182,7 @@ fn each_lock_has_its_turn_once_in_a_round() {
     let names: Vec<_> = (0..10).map(|number| number.to_string()).collect();
     let locks: Vec<_> = names
         .iter()
-        .map(|name| queues.join(LockName { database: 0, key: name.as_bytes() }, (), 0).unwrap().1)
+        .map(|name| queues.join(LockName { database: 0, key: name.as_bytes() }, (), 0, Joins::Last).unwrap().1)
         .collect();
     for _ in 0..3 {
         let round: Vec<_> = (0..10).map(|_| queues.take_turn().unwrap()).collect();

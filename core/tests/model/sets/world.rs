@@ -3,7 +3,9 @@
 use rlock_core::lock::{
     Change, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
 };
-use rlock_core::waiting::{GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor};
+use rlock_core::waiting::{
+    Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -235,7 +237,11 @@ impl Host for World {
         Ok(None)
     }
 
-    fn fitness(&self, _trigger: Trigger) -> Permission {
+    fn may_write(&self) -> Permission {
+        self.may_grant()
+    }
+
+    fn may_grant(&self) -> Permission {
         if self.paused.get() {
             self.rests_until.set(self.now.get() + 20);
             Permission::Later(20)
@@ -248,8 +254,8 @@ impl Host for World {
         trigger == Trigger::Command
     }
 
-    fn permission(&self, _key: &[u8], trigger: Trigger) -> Permission {
-        self.fitness(trigger)
+    fn permission(&self, _key: &[u8], _trigger: Trigger) -> Permission {
+        self.may_grant()
     }
 
     fn may_touch_any_key(&self) -> bool {
@@ -289,7 +295,7 @@ impl Host for World {
         self.answers.borrow_mut().push((client.0, Outcome::Granted { token: tokens.first().copied() }));
     }
 
-    fn answer_cancel(&self, _client: Client, _found: usize) {}
+    fn answer_cancel(&self, _client: Client, _cancelled: Vec<Cancelled>) {}
 
     fn wake(&self, _call: Client) {}
 

@@ -5,8 +5,9 @@ use super::play::{Asking, Play};
 use super::sessions::Told;
 use super::{Ack, EventsAsked, SESSIONS};
 use rlock_core::lock::{Outcome, UnixMs};
+use rlock_core::waiting::Host;
 use rlock_core::waiting::commands::Polled;
-use rlock_core::waiting::{Call, Event, Host, NoSession, Note, SessionId, TicketNames, Use, WaitsFor};
+use rlock_core::waiting::{Call, Cancelled, Event, NoSession, Note, SessionId, TicketNames, Use, WaitsFor};
 use std::collections::VecDeque;
 
 const OWNER: &[u8] = b"eve";
@@ -37,10 +38,10 @@ impl Connection {
 pub struct TakenBack {
     /// The clients that are blocked for it.
     pub commands: Vec<u64>,
-    /// The tickets that were found.
-    found: usize,
-    /// The same, by the answers.
-    said: usize,
+    /// What became of the tickets that were found.
+    found: Vec<Cancelled>,
+    /// The same, by the answers, which also tell of those that were not.
+    said: Vec<Cancelled>,
     /// Whether one of the clients gets no answer.
     is_given_up: bool,
 }
@@ -105,16 +106,15 @@ impl Play {
         let expected = self.sessions.call(name, connection, acknowledged, asked.ttl, now);
         let polled = self.engine.poll(&self.world, name.as_bytes(), OWNER, call, asked.wait);
         self.world.watch(&self.engine);
-        let (polled, done, former) = match (polled, expected) {
+        let (polled, former) = match (polled, expected) {
             (Ok(Polled::TakenOver), Err(NoSession::TakenOver)) => return,
-            (Ok(polled), Ok((done, former))) => (polled, done, former),
+            (Ok(polled), Ok(former)) => (polled, former),
             (polled, expected) => {
                 return assert_eq!(polled.map(|_| ()), expected.map(|_| ()), "whether {name} is to be had");
             }
         };
         let number = self.sessions.get(name).unwrap().number;
         assert!(before.is_none_or(|before| before == number));
-        done.iter().for_each(|ticket| self.grants.acknowledged(number, ticket));
         let is_woken = |happening: &Happening| matches!(happening, Happening::Woken(call) if Some(*call) == former);
         let wakes = self.world.happenings.borrow().iter().any(is_woken);
         assert_eq!(wakes, former.is_some(), "the call that is taken over from is answered");
@@ -151,12 +151,10 @@ impl Play {
             assert_eq!(left_ms.is_some(), matches!(event.outcome, Outcome::Granted { .. }));
             self.left_ms.extend(left_ms);
             if let Some(left_ms) = *left_ms {
-                let grant = self.grants.told(number, &ticket);
                 let left = |end: UnixMs| (end - self.world.now()).max(0);
-                let expected = if grant.is_anothers { None } else { self.world.end_of_hold(grant) };
-                assert_eq!(left_ms, expected.map_or(0, left), "what is left of {grant:?}");
-                let is_as_granted = left_ms == left(grant.held.end);
-                assert!(is_as_granted || grant.is_touched || grant.is_anothers, "{grant:?} is left alone");
+                let asked = &self.asked[&number].iter().find(|(name, _)| *name == ticket).unwrap().1;
+                let held = self.world.held(asked.lock, asked.holder, asked.side).filter(|_| !self.is_replica);
+                assert_eq!(left_ms, held.map_or(0, |held| left(held.end)), "what is left of {asked:?}");
             }
             self.told.push((connection, seq, ticket, event.outcome));
         }
@@ -232,7 +230,7 @@ impl Play {
         let mut tickets = TicketNames::default();
         names.iter().for_each(|name| tickets.push(name.as_bytes()));
         match self.engine.cancel(&self.world, id, tickets) {
-            Ok(Some(found)) => self.taken_back.said += found,
+            Ok(Some(cancelled)) => self.taken_back.said.extend(cancelled),
             Ok(None) => self.taken_back.commands.push(self.world.last_id()),
             Err(rejected) => panic!("{rejected:?}"),
         }
@@ -251,22 +249,29 @@ impl Play {
 
     pub fn is_taken_back(&mut self, named: &Named, has_waited: bool) {
         let Some(session) = self.sessions.number_mut(Some(named.session)) else { return };
-        let is_found = session.cancelled(&named.ticket) || has_waited;
-        self.taken_back.found += usize::from(is_found);
-        self.grants.cancelled(named.session, &named.ticket);
+        let cancelled = match session.cancelled(&named.ticket) {
+            Some(true) => Cancelled::Granted,
+            Some(false) => Cancelled::Withdrawn,
+            None if has_waited => Cancelled::Withdrawn,
+            None => return,
+        };
+        self.taken_back.found.push(cancelled);
     }
 
-    pub fn cancel_is_answered(&mut self, cancel: u64, found: usize) {
+    pub fn cancel_is_answered(&mut self, cancel: u64, cancelled: &[Cancelled]) {
         let of_it = self.taken_back.commands.iter().position(|command| *command == cancel);
         self.taken_back.commands.remove(of_it.expect("a CANCEL is answered once"));
-        self.taken_back.said += found;
+        self.taken_back.said.extend(cancelled);
     }
 
     /// Everything is done that can be done.
     pub fn check_taken_back(&mut self) {
         let TakenBack { commands, found, said, is_given_up } = std::mem::take(&mut self.taken_back);
         assert!(commands.is_empty(), "a CANCEL has no answer");
-        assert!(is_given_up || found == said, "{found} tickets were taken back, and {said} are said to be");
+        let of = |all: &[Cancelled], one| all.iter().filter(|cancelled| **cancelled == one).count();
+        for one in [Cancelled::Withdrawn, Cancelled::Granted] {
+            assert!(is_given_up || of(&found, one) == of(&said, one), "{found:?}, and these are told: {said:?}");
+        }
         self.world.named.take();
     }
 
@@ -275,15 +280,13 @@ impl Play {
         let Some(id) = self.find(of) else { return };
         let session = self.sessions.get(of).unwrap();
         let waiting = self.waiting().iter().filter(|waiting| waiting.session == Some(session.number)).count();
-        let tickets = waiting + session.events();
         self.ended(of);
-        assert_eq!(self.engine.close_session(&self.world, id), tickets, "the number of tickets that are closed");
+        assert_eq!(self.engine.close_session(&self.world, id), waiting, "the number of tickets that waited");
     }
 
     /// A session is no more.
     pub fn ended(&mut self, of: &str) {
         let session = self.sessions.end(of).unwrap();
-        self.grants.session_ended(session.number);
         self.superseded.extend(session.call.map(|call| call.id));
     }
 

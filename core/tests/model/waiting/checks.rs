@@ -1,7 +1,6 @@
 //! What is checked, at each moment and after each step: what waiting is for.
 
-use super::grants::Grant;
-use super::host::{Came, Granting, Happening, LOCKS, Left, Revoked, Waiting, Who, kind_of};
+use super::host::{Came, Granting, Happening, LOCKS, Left, Waiting, Who, kind_of};
 use super::play::Play;
 use rlock_core::lock::{Outcome, Side};
 use std::collections::BTreeSet;
@@ -20,9 +19,9 @@ impl Play {
                 }
                 Some(Happening::Left(left)) => self.left(&left, granted.take()),
                 Some(Happening::TakenBack(named, has_waited)) => self.is_taken_back(&named, has_waited),
-                Some(Happening::CancelAnswered(id, found)) => self.cancel_is_answered(id, found),
+                Some(Happening::CancelAnswered(id, cancelled)) => self.cancel_is_answered(id, &cancelled),
                 Some(Happening::SessionEnded(name)) => self.note_end(name),
-                Some(Happening::Revoked(revoked)) => self.revoked(&revoked),
+                Some(Happening::GivenBack(lock, holder, side)) => self.given_back(lock, holder, side),
                 Some(Happening::Woken(call)) => self.call_is_woken(call),
                 Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
                     self.untold.push_back((id, outcome));
@@ -52,7 +51,6 @@ impl Play {
         assert!(!self.world.grace().is_running(), "{} comes within the grace", came.holder);
         let overtaken = came.waiting.iter().find(|waiting| self.is_attended(waiting));
         assert!(came.was_inside || overtaken.is_none(), "{} comes and overtakes {overtaken:?}", came.holder);
-        self.grants.touched(came.lock, came.holder);
     }
 
     fn left(&mut self, left: &Left, granted: Option<Granting>) {
@@ -69,12 +67,13 @@ impl Play {
         outcomes.extend(time_is_up.then_some(Outcome::Busy { left_ms: left.left_ms }));
         outcomes.extend(waiter.is_dismissed.then_some(Outcome::NowReplica));
         outcomes.extend(left.refusal.map(Outcome::Refused));
+        outcomes.extend(waiter.is_asked_anew.then_some(Outcome::Replaced));
         assert!(!outcomes.is_empty(), "{waiter:?} leaves its queue for no reason");
         self.happened(waiter, outcomes);
     }
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
-        let Granting { lock, holder, was_inside, before, held, taken, token } = granting;
+        let Granting { lock, holder, was_inside, held, taken, token } = granting;
         assert!(!self.world.grace().is_running(), "{waiter:?} is let in within the grace");
         assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is let in for longer than the grace");
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
@@ -83,36 +82,16 @@ impl Play {
         assert!(waiter.side == Side::Write || held.end == end, "{waiter:?} has another lease: {held:?}, not {end}");
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
-        let side = kind_of(waiter.side);
-        let held = self.grants.granted(waiter.lock, holder, side, before, held);
         let is_in_bounds = waiter.side.limit().is_none_or(|limit| was_inside || taken <= limit.get());
         assert!(is_in_bounds, "{waiter:?} is let in as the {taken}th");
         let Some(number) = waiter.session else {
             if let Who::Client(id) = waiter.who {
-                self.granted_to_clients.insert(id, (lock, holder, side));
-            }
-            if waiter.side == Side::Read {
-                self.grants.touched(waiter.lock, holder);
+                self.granted_to_clients.insert(id, (lock, holder, kind_of(waiter.side)));
             }
             return;
         };
         let is_open = self.sessions.number(Some(number)).is_some();
         assert!(!is_open || self.is_attended(waiter), "{waiter:?} is granted the lock, and nobody is there to be told");
-        let ticket = ticket_of(waiter).to_owned();
-        self.grants.add(Grant {
-            lock: waiter.lock,
-            holder,
-            side,
-            session: number,
-            ticket,
-            held,
-            was_told: false,
-            is_final: false,
-            is_anothers: false,
-            is_due: !is_open,
-            is_touched: false,
-            is_revoked: false,
-        });
         self.happened(waiter, vec![Outcome::Granted { token }]);
     }
 
@@ -123,15 +102,10 @@ impl Play {
         }
     }
 
-    /// What a session's ticket was granted, or a client that was gone before it could be told.
-    fn revoked(&mut self, revoked: &Revoked) {
-        let Revoked { lock, holder, side, held } = *revoked;
-        if !self.grants.revoked(lock, holder, side, held) {
-            let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
-            let of_the_dead = of_the_dead.unwrap_or_else(|| panic!("{revoked:?}, though nothing says so"));
-            self.granted_to_the_dead.remove(of_the_dead);
-        }
-        self.grants.one_is_revoked(lock, holder, side, held);
+    /// Only what a client was granted that was gone before it could be told.
+    fn given_back(&mut self, lock: usize, holder: &str, side: Side) {
+        let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
+        self.granted_to_the_dead.remove(of_the_dead.unwrap_or_else(|| panic!("{holder}'s lock is released by nobody")));
     }
 
     fn call_is_woken(&mut self, call: u64) {
@@ -191,8 +165,8 @@ impl Play {
         for lock in 0..LOCKS.len() {
             let mut is_first = true;
             for waiter in waiting.iter().filter(|waiter| waiter.lock == lock && self.is_attended(waiter)) {
-                let is_its_turn = std::mem::take(&mut is_first) || self.world.is_inside(lock, waiter.holder);
                 let is_free = self.world.is_free_to(lock, waiter.holder, waiter.side);
+                let is_its_turn = std::mem::take(&mut is_first);
                 assert!(!(is_free && is_its_turn), "{waiter:?} sleeps while the lock is free to it");
             }
         }
@@ -210,9 +184,7 @@ impl Play {
         }
         let events: usize = self.sessions.all().map(|(_, session)| session.events()).sum();
         assert_eq!(self.engine.unacknowledged(), events, "the events that are kept");
-        // With the last live hold a lock goes at once, and with it what ends in this very ms.
-        let overdue = self.grants.overdue(now).find(|grant| self.world.is_inside(grant.lock, grant.holder));
-        assert!(overdue.is_none(), "a grant that nobody knows of stays: {overdue:?}");
+        assert_eq!(self.engine.releases_due(), 0, "what clients were granted that are gone");
     }
 }
 

@@ -180,7 +180,7 @@ fn state(play: &Play) -> u64 {
 
 /// Numbers of which only the order matters are replaced by their places in it, and times by what is left.
 fn canonical(text: &str, now: i64) -> String {
-    let (mut pieces, mut numbers) = (Vec::new(), [const { Vec::new() }; 5]);
+    let (mut pieces, mut numbers) = (Vec::new(), [const { Vec::new() }; 4]);
     let (mut word, mut rest) = ("", text);
     while let Some(begin) = rest.find(|letter: char| letter.is_ascii_alphanumeric() || letter == '_') {
         let (before, from) = rest.split_at(begin);
@@ -195,8 +195,7 @@ fn canonical(text: &str, now: i64) -> String {
         let kind = match word {
             "number" => 1,
             "connection" => 2,
-            "era" => 3,
-            "seq" | "last" | "told" | "told_before" => 4,
+            "seq" | "last" | "told" | "told_before" => 3,
             _ => 0,
         };
         numbers[kind].push(number);

@@ -4,7 +4,6 @@
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
 use super::SESSIONS;
-use super::grants::{Grant, HeldAs};
 use super::sessions::ROOM;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use crate::permit;
@@ -13,17 +12,24 @@ use rlock_core::lock::{
     Record, Refusal, Side, Snapshot, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
-    Engine, GraceNews, Host, LockName, Most, Note, Paused, Permission, Queued, Room, SeenRecipient, SessionId, Trigger,
-    Use, WaitsFor,
+    Cancelled, Engine, GraceNews, Host, LockName, Most, Note, Paused, Permission, Queued, Room, SeenRecipient,
+    SessionId, Trigger, Use, WaitsFor,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 /// One lock in each of two databases.
 pub const LOCKS: [LockName<'static>; 2] =
     [LockName { database: 0, key: b"lock" }, LockName { database: 1, key: b"lock" }];
 pub const HOLDERS: [&str; 4] = ["ann:1", "bob:1", "cid:1", "dan:1"];
+
+/// The holder of this number: after those above there are more.
+pub fn holder(number: usize) -> &'static str {
+    static MORE: LazyLock<Vec<String>> = LazyLock::new(|| (0..40).map(|number| format!("more:{number}")).collect());
+    HOLDERS.get(number).copied().unwrap_or_else(|| &MORE[number - HOLDERS.len()])
+}
 pub const PAUSED_MS: i64 = 20;
 
 /// The most blocked clients.
@@ -51,6 +57,16 @@ pub struct Waiting {
     pub deadline: Option<UnixMs>,
     pub is_dismissed: bool,
     pub is_cancelled: bool,
+    /// Whether its holder asks once more, just now.
+    pub is_asked_anew: bool,
+}
+
+/// How a holder has one side of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldAs {
+    pub holds: i64,
+    /// When the lease ends: the lock's, or a read hold's own.
+    pub end: UnixMs,
 }
 
 /// What `rlock_core::waiting` has done.
@@ -63,11 +79,12 @@ pub enum Happening {
     Left(Left),
     /// A ticket that its session had named is taken back. Next it leaves its queue, if it waited.
     TakenBack(Named, bool),
-    /// A client is told how many of its tickets were taken back.
-    CancelAnswered(u64, usize),
+    /// A client is told what became of the tickets that it has taken back.
+    CancelAnswered(u64, Vec<Cancelled>),
     /// A session is no more.
     SessionEnded(&'static str),
-    Revoked(Revoked),
+    /// What a client was granted that was gone before it could be told is released.
+    GivenBack(usize, &'static str, Side),
     /// A session's call is to be answered.
     Woken(u64),
     /// A blocked client is answered, or let go without an answer.
@@ -76,7 +93,6 @@ pub enum Happening {
 
 #[derive(Debug)]
 pub struct Came {
-    pub lock: usize,
     pub holder: &'static str,
     pub was_inside: bool,
     /// Those who wait for the lock at this moment.
@@ -88,8 +104,6 @@ pub struct Granting {
     pub lock: usize,
     pub holder: &'static str,
     pub was_inside: bool,
-    /// How the holder had this side of the lock before, and has it now.
-    pub before: Option<HeldAs>,
     pub held: HeldAs,
     /// How many permits are taken now.
     pub taken: usize,
@@ -105,15 +119,6 @@ pub struct Left {
     pub left_ms: i64,
     /// Why it could not be granted the lock at this moment.
     pub refusal: Option<Refusal>,
-}
-
-/// A hold that nobody knows of is given back; with how its holder had the lock until then.
-#[derive(Debug)]
-pub struct Revoked {
-    pub lock: usize,
-    pub holder: &'static str,
-    pub side: Side,
-    pub held: HeldAs,
 }
 
 pub type Happenings = Rc<RefCell<VecDeque<Happening>>>;
@@ -212,7 +217,11 @@ impl Host for Fake {
         self.keyspaces[0].borrow().now + 1
     }
 
-    fn fitness(&self, _trigger: Trigger) -> Permission {
+    fn may_write(&self) -> Permission {
+        self.may_grant()
+    }
+
+    fn may_grant(&self) -> Permission {
         if self.paused.get() { Permission::Later(self.later()) } else { Permission::Granted }
     }
 
@@ -220,8 +229,8 @@ impl Host for Fake {
         trigger == Trigger::Command
     }
 
-    fn permission(&self, _key: &[u8], trigger: Trigger) -> Permission {
-        self.fitness(trigger)
+    fn permission(&self, _key: &[u8], _trigger: Trigger) -> Permission {
+        self.may_grant()
     }
 
     fn has_user(&self, _name: &[u8]) -> bool {
@@ -344,8 +353,8 @@ impl Host for Fake {
         unreachable!("nobody here asks for several locks: see `sets.rs`");
     }
 
-    fn answer_cancel(&self, client: Client, found: usize) {
-        self.happens(Happening::CancelAnswered(client.id, found));
+    fn answer_cancel(&self, client: Client, cancelled: Vec<Cancelled>) {
+        self.happens(Happening::CancelAnswered(client.id, cancelled));
         std::mem::forget(client);
     }
 
@@ -435,7 +444,6 @@ impl Fake {
         let holder = std::str::from_utf8(plan.holder).unwrap();
         // A break is in nobody's name.
         let side = if holder.is_empty() { None } else { self.side_of(lock, holder, plan.changes) };
-        let own = side.map(|side| (side, self.held(lock, holder, side)));
         let was_inside = self.is_inside(lock, holder);
         let to = plan.next.map(|(to, granted)| (name(to), granted));
         let apply = |holder: &str, changes: &[Change]| {
@@ -446,26 +454,23 @@ impl Fake {
         to.iter().for_each(|(to, granted)| apply(to, granted.on_lock_key()));
         apply(holder, plan.changes.on_side_keys());
         to.iter().for_each(|(to, granted)| apply(to, granted.on_side_keys()));
-        if let Some((side, before)) = own {
+        if let Some(side) = side {
             let holder = name(plan.holder);
             match (is_grant(plan.changes), self.is_elsewhere.get()) {
-                (true, true) => self.granted(lock, holder, side, was_inside, before, plan.changes),
+                (true, true) => self.granted(lock, holder, side, was_inside, plan.changes),
                 (true, false) if self.renews.get() => {}
                 (true, false) => {
                     let waiting =
                         self.waiting.borrow().iter().filter(|waiting| waiting.lock == lock).cloned().collect();
-                    self.happens(Happening::Came(Came { lock, holder, was_inside, waiting }));
+                    self.happens(Happening::Came(Came { holder, was_inside, waiting }));
                 }
-                (false, true) => {
-                    let held = before.expect("what is revoked is there");
-                    self.happens(Happening::Revoked(Revoked { lock, holder, side, held }));
-                }
+                (false, true) => self.happens(Happening::GivenBack(lock, holder, side)),
                 (false, false) => {}
             }
         }
         if let Some((to, granted)) = to {
             let side = self.side_of(lock, to, granted).expect("a grant is of a side");
-            self.granted(lock, to, side, false, None, granted);
+            self.granted(lock, to, side, false, granted);
         }
     }
 
@@ -499,35 +504,19 @@ impl Fake {
         })
     }
 
-    fn granted(
-        &self,
-        lock: usize,
-        holder: &'static str,
-        side: Side,
-        was_inside: bool,
-        before: Option<HeldAs>,
-        changes: &Changes,
-    ) {
+    fn granted(&self, lock: usize, holder: &'static str, side: Side, was_inside: bool, changes: &Changes) {
         let held = self.held(lock, holder, side).expect("who is granted a lock has it");
         let taken = self.permits(lock).map_or(0, |permits| permits.len());
         let token = changes.on_side_keys().iter().find_map(|change| match change {
             Change::CountToken { makes: token } | Change::SetToken { to: token } => Some(*token),
             _ => None,
         });
-        self.happens(Happening::Granted(Granting { lock, holder, was_inside, before, held, taken, token }));
+        self.happens(Happening::Granted(Granting { lock, holder, was_inside, held, taken, token }));
     }
 
     /// How this holder has this side of the lock: with its last hold's lease.
     pub fn held(&self, lock: usize, holder: &str, side: Side) -> Option<HeldAs> {
-        self.held_up_to(lock, holder, kind_of(side), i64::MAX)
-    }
-
-    /// When a hold ends that was granted.
-    pub fn end_of_hold(&self, grant: &Grant) -> Option<UnixMs> {
-        self.held_up_to(grant.lock, grant.holder, grant.side, grant.held.holds).map(|held| held.end)
-    }
-
-    fn held_up_to(&self, lock: usize, holder: &str, side: Side, most: i64) -> Option<HeldAs> {
+        let side = kind_of(side);
         if let Some(permits) = self.permits(lock) {
             let end = *permits.get(holder).filter(|_| side == A_PERMIT)?;
             return Some(HeldAs { holds: 1, end });
@@ -539,7 +528,6 @@ impl Fake {
         let field = if side == Side::Write { format!("{holder}:write") } else { holder.to_owned() };
         let is_plain = !fields.contains_key("mode");
         let holds: i64 = fields.get(&field).filter(|_| is_plain == (side == Side::Plain))?.parse().unwrap();
-        let holds = if side == Side::Read { holds.min(most) } else { holds };
         let key = if side == Side::Read { hold_key(holder, holds) } else { "lock".to_owned() };
         match self.keyspaces[lock].borrow().entries().get(&key)?.1 {
             Expiry::At(end) => Some(HeldAs { holds, end }),
@@ -654,7 +642,7 @@ impl Fake {
         fields.contains_key(holder) || fields.contains_key(&format!("{holder}:write"))
     }
 
-    fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Verdict, Refusal> {
+    pub fn decide(&self, lock: usize, holder: &str, wish: Wish<()>, ahead: Ahead) -> Result<Verdict, Refusal> {
         let keyspace = self.keyspaces[lock].borrow();
         lock::acquire(&HolderView { keyspace, holder }, &wish, ahead, self.grace(), self.now())
     }
@@ -666,7 +654,7 @@ impl Fake {
     }
 }
 
-fn who(queued: &Queued<'_, Client>) -> Who {
+pub fn who(queued: &Queued<'_, Client>) -> Who {
     match queued.recipient {
         SeenRecipient::Client(client) => Who::Client(client.id),
         SeenRecipient::Session { name, .. } => {
@@ -698,5 +686,5 @@ pub fn number_of(database: i32) -> usize {
 }
 
 pub fn name(holder: &[u8]) -> &'static str {
-    HOLDERS.into_iter().find(|known| known.as_bytes() == holder).expect("a holder of the test")
+    (0..44).map(self::holder).find(|known| known.as_bytes() == holder).expect("a holder of the test")
 }

@@ -6,13 +6,12 @@
 //! with a naive reference that was written from the contract alone.
 //!
 //! Here is what may happen. [`host`] is the host on which waiters are served, [`play`] and [`calls`] take the steps,
-//! [`sessions`] is the reference, [`grants`] knows which grants must be given back, and [`checks`] checks it all.
+//! [`sessions`] is the reference, and [`checks`] checks it all.
 //! [`explored`] takes every step in every state of a small world, instead of some.
 
 mod calls;
 mod checks;
 mod explored;
-mod grants;
 mod host;
 mod named;
 mod named_sessions;

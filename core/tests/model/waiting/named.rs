@@ -1,10 +1,10 @@
 //! Histories that were found, or thought of, and each have a name.
 
-use super::host::PAUSED_MS;
+use super::host::{PAUSED_MS, Who};
 use super::play::{Asking, Play};
 use super::{Ack, EventsAsked, Step, play};
 use crate::permit;
-use rlock_core::lock::Side;
+use rlock_core::lock::{Outcome, Side};
 
 /// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
 fn bob_dies_before_being_told(paused: bool) {
@@ -99,21 +99,43 @@ fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
     ]);
 }
 
-/// Dan, who waits three times, is let in to read. Before his others are looked at his lease ends, and bob is next.
+/// Bob waits before cid, and asks once more: from another connection, and by tickets.
 #[test]
-fn a_namesake_of_one_who_has_left_overtakes_nobody() {
-    play(&[
-        ask(0, Side::Write, None),
-        ask(3, Side::Read, Some(0)),
-        ask(1, Side::Read, Some(0)),
-        ask(3, Side::Write, Some(0)),
-        ask(3, Side::Write, Some(0)),
-        Step::Turn(1),
-        Step::Busy(true),
-        Step::Release { lock: 0, holder: 0, side: None, all: false },
-        Step::Advance { ms: 10 },
-        Step::Busy(false),
-    ]);
+fn a_later_request_of_a_holder_takes_the_place_of_the_earlier_one() {
+    let ask = |holder, wait| Step::Ask { lock: 0, holder, side: Side::Plain, lease: 100_000, wait, max: Some(2) };
+    let by_ticket = |holder, max| Step::AskByTicket {
+        session: 0,
+        lock: 0,
+        holder,
+        side: Side::Plain,
+        lease: 25_000,
+        wait: 0,
+        max: Some(max),
+    };
+    let events = EventsAsked { session: 0, connection: 0, ack: Ack::All, wait: None, ttl: None };
+    let mut play = Play::new();
+    for step in [Step::Events(events.clone()), ask(0, None), ask(1, Some(0)), ask(2, Some(0))] {
+        play.take(&step);
+    }
+    for (step, first) in [(ask(1, Some(0)), "client"), (by_ticket(1, 1), "one-0"), (by_ticket(1, 1), "one-1")] {
+        play.take(&step);
+        play.check();
+        let waiting = play.waiting();
+        let holders: Vec<_> = waiting.iter().map(|waiting| waiting.holder).collect();
+        assert_eq!(holders, ["bob:1", "cid:1"], "{step:?}");
+        let is_it = match &waiting[0].who {
+            Who::Client(_) => first == "client",
+            Who::Ticket { ticket, .. } => ticket == first,
+        };
+        assert!(is_it, "{step:?}: {:?}", waiting[0]);
+    }
+    let replaced = play.let_go.values().filter(|outcome| **outcome == Some(Outcome::Replaced)).count();
+    assert_eq!(replaced, 2, "both clients were told");
+    play.take(&Step::Events(events));
+    assert_eq!(play.told.iter().map(|told| (&*told.2, told.3)).collect::<Vec<_>>(), [("one-0", Outcome::Replaced)]);
+    play.take(&Step::Release { lock: 0, holder: 0, side: None, all: true });
+    assert_eq!(play.world.fields(0)["bob:1"], "1");
+    play.end();
 }
 
 /// Another failover within a grace: who waits for what is its own already is let in when the grace is over, and not only

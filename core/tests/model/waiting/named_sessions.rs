@@ -88,73 +88,59 @@ fn bob_is_granted_untold(side: Side) -> Play {
 }
 
 #[test]
-fn the_end_of_a_session_revokes_what_was_in_no_reply_and_hands_it_on() {
-    let end = [Step::Disconnect { connection: 0 }, Step::Advance { ms: 2_999 }];
-    let play = bob_is_granted_untold(Side::Plain).on(&end);
-    assert_eq!(play.inside(), ["bob:1"], "not before the TTL is over");
-    let play = play.on(&[Step::Advance { ms: 1 }]);
-    assert_eq!(play.inside(), ["cid:1"]);
-    play.end();
-}
-
-#[test]
-fn what_was_in_a_reply_outlives_the_session() {
+fn a_grant_outlives_its_session_told_or_not() {
     let again = [Step::Disconnect { connection: 0 }, events(0, Ack::None, None)];
-    for before in [&[][..], &[events(0, Ack::All, None)], &again] {
+    for (granted, before) in [
+        (bob_is_granted as fn(Side) -> Play, &[][..]),
+        (bob_is_granted, &[events(0, Ack::All, None)]),
+        (bob_is_granted, &again),
+        (bob_is_granted_untold, &[]),
+        (bob_is_granted_untold, &again),
+    ] {
         for end in [&[Step::End { session: 0 }][..], &[Step::Disconnect { connection: 0 }, Step::Advance { ms: 3_000 }]]
         {
-            let play = bob_is_granted(Side::Plain).on(before).on(end);
+            let play = granted(Side::Plain).on(before).on(end);
             assert_eq!((play.inside(), play.sessions.len()), (vec!["bob:1".to_owned()], 0), "{before:?}, {end:?}");
+            let play = play.on(&[Step::Advance { ms: 4 * LONG + 10 }]);
+            assert_eq!(play.inside(), ["cid:1"], "until its lease ends");
             play.end();
         }
     }
-    let lost = [Step::NextAnswerIsLost, events(0, Ack::None, Some(0)), Step::End { session: 0 }];
-    let play = bob_is_granted_untold(Side::Plain).on(&[Step::Disconnect { connection: 0 }]).on(&lost);
-    assert_eq!(play.inside(), ["bob:1"], "what is told at once is not lost");
-    play.end();
 }
 
-/// Bob has renewed, or taken the lock once more, though his session was told nothing.
-#[test]
-fn what_was_in_no_reply_and_is_not_as_it_was_granted_outlives_the_session() {
-    let renew = Step::Renew { lock: 0, holder: BOB, lease: LONG };
-    for touch in [renew, ask(BOB, Side::Plain, None)] {
-        let play = bob_is_granted_untold(Side::Plain).on(&[touch.clone(), Step::Turn(1), Step::End { session: 0 }]);
-        assert_eq!(play.inside(), ["bob:1"], "{touch:?}");
-        play.end();
-    }
-}
-
-/// The event goes on saying what is left of the lease, and tells of a re-entry by another ticket, whose lease is shorter.
+/// The event goes on saying what is left of the lease, which bob makes shorter.
 #[test]
 fn what_is_left_of_a_lease_is_told_as_it_is_then() {
-    let by_ticket =
-        |lease| Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease, wait: 0, max: None };
-    let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), by_ticket(LONG), by_ticket(10), release(ANN)]);
-    assert_eq!(play.left_ms, [41, 41]);
-    let later = [Step::Disconnect { connection: 0 }, Step::Advance { ms: 40 }, events(0, Ack::None, None)];
+    let history = [calls(0), ask(ANN, Side::Plain, None), ask_by_ticket(0, BOB, Side::Plain), release(ANN)];
+    let play = Play::new().on(&history);
+    assert_eq!(play.left_ms, [4 * LONG + 1]);
+    let renew = Step::Renew { lock: 0, holder: BOB, lease: 41 };
+    let later = [renew, Step::Disconnect { connection: 0 }, Step::Advance { ms: 40 }, events(0, Ack::None, None)];
     let play = play.on(&later);
-    assert_eq!(play.left_ms[2..], [1, 1]);
+    assert_eq!(play.left_ms[1..], [1]);
     play.end();
 }
 
 #[test]
-fn a_grant_that_is_cancelled_goes_to_the_next() {
+fn a_grant_that_is_cancelled_is_its_holders_to_release() {
     for side in [Side::Plain, Side::Write] {
-        let play = bob_is_granted(side).on(&[Step::Cancel { session: 0, tickets: vec![0] }]);
-        let inside = if side == Side::Plain { "cid:1" } else { "cid:1:write" };
-        assert_eq!(play.inside(), [inside]);
-        play.end();
+        for granted in [bob_is_granted(side), bob_is_granted_untold(side)] {
+            let play = granted.on(&[Step::Cancel { session: 0, tickets: vec![0] }, events(0, Ack::None, None)]);
+            assert!(play.world.is_inside(0, "bob:1") && play.sessions.get("one").unwrap().events() == 0);
+            let play = play.on(&[release(BOB)]);
+            assert!(play.world.is_inside(0, "cid:1"));
+            play.end();
+        }
     }
 }
 
-/// Bob was granted the lock, and his session, which was told of it or not, waits for it by three more tickets. It takes
-/// back one of those, and what bob was granted, and the others: in each turn the server comes to one.
+/// Bob was granted the lock, and his session waits for it by two more tickets. It takes one of those back, and what bob was
+/// granted, and the other: in each turn the server comes to one.
 fn all_are_being_taken_back(granted: Play) -> Play {
-    let more = [DAN, DAN, DAN].map(|holder| ask_by_ticket(0, holder, Side::Plain));
-    let cancels = Step::Cancel { session: 0, tickets: vec![1, 0, 2, 3] };
+    let more = [DAN, ANN].map(|holder| ask_by_ticket(0, holder, Side::Plain));
+    let cancels = Step::Cancel { session: 0, tickets: vec![1, 0, 2] };
     let play = granted.on(&more).on(&[Step::Turn(1), Step::Busy(true), cancels]);
-    assert_eq!((play.waiting().len(), play.taken_back.commands.len()), (3, 1), "cid waits, and two of the tickets");
+    assert_eq!((play.waiting().len(), play.taken_back.commands.len()), (2, 1), "cid waits, and one of the tickets");
     play
 }
 
@@ -162,82 +148,49 @@ fn all_are_being_taken_back(granted: Play) -> Play {
 fn a_cancel_that_takes_several_turns_is_answered_in_the_last_one() {
     let both = || [bob_is_granted(Side::Plain), bob_is_granted_untold(Side::Plain)].map(all_are_being_taken_back);
     for mut play in both() {
-        for waiting in [3, 2, 1] {
+        for waiting in [2, 1] {
             play = play.on(&[Step::OneTurn]);
-            assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], waiting));
-            assert_eq!(play.taken_back.commands.len(), 1, "it has no answer");
+            assert_eq!((play.waiting().len(), play.taken_back.commands.len()), (waiting, 1), "it has no answer");
         }
-        // What was granted goes last.
         let play = play.on(&[Step::OneTurn]);
-        assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], 0));
-        assert!(play.taken_back.commands.is_empty());
+        assert!(play.taken_back.commands.is_empty() && play.inside() == ["bob:1"]);
         play.end();
     }
-    let ends = [Step::GiveUpCancel { cancel: 0 }, Step::Pause(true)];
-    for (play, end) in both().into_iter().zip(ends) {
-        let play = play.on(&[&[end.clone()][..], &[const { Step::OneTurn }; 5], &[Step::PauseEnds]].concat());
-        let answers_missing = usize::from(matches!(end, Step::Pause(_)));
-        assert_eq!(play.taken_back.commands.len(), answers_missing, "{end:?}");
-        let play = play.on(&[Step::Busy(false), Step::Advance { ms: 20 }]);
-        assert_eq!((play.inside(), play.waiting().len()), (vec!["cid:1".to_owned()], 0), "{end:?}");
-        play.end();
+    for play in both() {
+        let gives_up = [Step::GiveUpCancel { cancel: 0 }, Step::Pause(true), Step::OneTurn, Step::OneTurn];
+        let play = play.on(&gives_up).on(&[Step::PauseEnds]);
+        assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], 1), "the rest is taken back");
+        play.on(&[Step::Busy(false)]).end();
     }
 }
 
-/// What was in a reply is then the process's own, and nothing is revoked by another server.
+/// Dan's and bob's tickets wait, and nobody attends their session, when bob asks in another way.
 #[test]
-fn what_a_cancel_has_not_come_to_when_its_session_ends_or_the_role_changes_is_not_revoked() {
-    for ends in [Step::End { session: 0 }, Step::BecomeReplica] {
-        let play = all_are_being_taken_back(bob_is_granted(Side::Plain)).on(&[ends.clone(), Step::Busy(false)]);
-        assert_eq!((play.inside(), play.taken_back.commands.len()), (vec!["bob:1".to_owned()], 0), "{ends:?}");
-        play.end();
-    }
-}
-
-#[test]
-fn two_tickets_of_one_holder_are_revoked_together() {
-    for side in [Side::Plain, Side::Read, Side::Write] {
-        let history = [events(0, Ack::None, None), ask(ANN, if side == Side::Read { Side::Write } else { side }, None)];
-        let play = Play::new().on(&history).on(&[
-            ask_by_ticket(0, BOB, side),
-            ask_by_ticket(0, BOB, side),
-            ask(CID, if side == Side::Read { Side::Write } else { side }, Some(0)),
-            release(ANN),
-        ]);
-        assert!(play.world.is_inside(0, "bob:1") && play.told.is_empty(), "{side:?}: {:?}", play.told);
-        let play = play.on(&[Step::End { session: 0 }]);
-        assert!(!play.world.is_inside(0, "bob:1") && play.world.is_inside(0, "cid:1"), "{side:?}");
-        play.end();
-    }
-}
-
-/// Dan's and bob's tickets wait, and nobody attends their session, when bob comes in another way.
-fn bob_is_in_and_his_session_comes_back(bob_comes: &[Step]) {
+fn a_request_from_elsewhere_takes_the_place_of_an_unattended_ticket() {
     let history = [
         calls(0),
         ask(ANN, Side::Plain, None),
         ask_by_ticket(0, DAN, Side::Plain),
         ask_by_ticket(0, BOB, Side::Plain),
+        ask(CID, Side::Plain, Some(0)),
         Step::Disconnect { connection: 0 },
     ];
-    let play = Play::new().on(&history).on(bob_comes);
-    assert_eq!((play.inside(), play.world.fields(0)["bob:1"].as_str()), (vec!["bob:1".to_owned()], "1"));
-    let told_before = play.told.len();
-    let play = play.on(&[calls(0)]);
-    assert_eq!(play.world.fields(0)["bob:1"], "2");
-    assert_eq!(play.told[told_before..].iter().map(|told| told.2.as_str()).collect::<Vec<_>>(), ["one-1"]);
+    for bob_comes in [&[ask(BOB, Side::Plain, Some(0))][..], &[calls(1), ask_by_ticket(1, BOB, Side::Plain)]] {
+        let play = Play::new().on(&history).on(bob_comes).on(&[release(ANN)]);
+        assert_eq!(play.inside(), ["bob:1"], "before cid");
+        let told_before = play.told.len();
+        let play = play.on(&[calls(0)]);
+        assert_eq!(play.world.fields(0)["bob:1"], "1");
+        let told: Vec<_> = play.told[told_before..].iter().map(|told| (&*told.2, told.3)).collect();
+        assert_eq!(told, [("one-1", Outcome::Replaced)]);
+        play.end();
+    }
+    // Who does not wait takes no place: the ticket waits on, and has its turn.
+    let play = Play::new().on(&history).on(&[release(ANN), release(CID), ask(BOB, Side::Plain, None), calls(0)]);
+    assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], 2));
+    let play = play.on(&[release(BOB), release(DAN)]);
+    assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], 0));
     play.end();
-}
-
-#[test]
-fn a_namesake_of_a_waiter_is_let_in_when_its_session_is_back() {
-    bob_is_in_and_his_session_comes_back(&[ask(BOB, Side::Plain, Some(0)), release(ANN)]);
-    bob_is_in_and_his_session_comes_back(&[calls(1), ask_by_ticket(1, BOB, Side::Plain), release(ANN)]);
-}
-
-#[test]
-fn a_namesake_of_a_newcomer_is_let_in_when_its_session_is_back() {
-    bob_is_in_and_his_session_comes_back(&[release(ANN), ask(BOB, Side::Plain, None)]);
 }
 
 /// Nobody reads what the first session is told, so its tickets are passed over.
@@ -308,35 +261,6 @@ fn a_newcomer_leaves_no_reader_asleep_behind_a_writer_that_it_passes_over() {
     play.end();
 }
 
-/// Bob's grant in the first session is never acknowledged, and the lock is lost. What he has of it in the second
-/// session is another grant.
-#[test]
-fn a_hold_that_went_with_its_lock_is_not_taken_for_a_later_one() {
-    let lost = [Step::Advance { ms: 500 }, Step::ForeignDelete { lock: 0 }, Step::Break { lock: 0 }];
-    let gone = [Step::End { session: 0 }, Step::Cancel { session: 0, tickets: vec![0] }];
-    for (lost, gone) in lost.iter().flat_map(|lost| gone.iter().map(move |gone| (lost, gone))) {
-        let by_ticket =
-            Step::AskByTicket { session: 0, lock: 0, holder: BOB, side: Side::Plain, lease: 100, wait: 0, max: None };
-        let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), by_ticket, release(ANN), lost.clone()]);
-        assert!(play.inside().is_empty(), "{lost:?}");
-        let again = [
-            calls(1),
-            ask(ANN, Side::Plain, None),
-            ask_by_ticket(1, BOB, Side::Plain),
-            release(ANN),
-            events(1, Ack::All, None),
-            gone.clone(),
-        ];
-        let play = play.on(&again);
-        assert_eq!(play.inside(), ["bob:1"], "{lost:?}, {gone:?}");
-        play.end();
-        let play = Play::new().on(&[calls(0), ask(ANN, Side::Plain, None), ask_by_ticket(0, BOB, Side::Plain)]);
-        let play = play.on(&[release(ANN), Step::Break { lock: 0 }, ask(BOB, Side::Plain, None), gone.clone()]);
-        assert_eq!(play.inside(), ["bob:1"], "granted at once, {gone:?}");
-        play.end();
-    }
-}
-
 /// Bob's session is left twice, and the second time the server has not come to all of what the first time asked for.
 #[test]
 fn who_is_left_once_more_is_looked_at_from_the_beginning() {
@@ -390,25 +314,6 @@ fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
     play.end();
 }
 
-/// Cid has the lock twice, and what nobody knows of waits to be revoked. Then cid releases one, and the other is its own.
-#[test]
-fn what_is_released_meanwhile_is_not_revoked_in_its_place() {
-    let play = Play::new().on(&[
-        events(0, Ack::None, None),
-        ask(ANN, Side::Plain, None),
-        ask(CID, Side::Plain, Some(0)),
-        ask_by_ticket(0, CID, Side::Plain),
-        release(ANN),
-        Step::Pause(true),
-        Step::End { session: 0 },
-        Step::PauseEnds,
-        Step::Release { lock: 0, holder: CID, side: None, all: false },
-        Step::Advance { ms: 100 },
-    ]);
-    assert_eq!((play.inside(), play.world.fields(0)["cid:1"].as_str()), (vec!["cid:1".to_owned()], "1"));
-    play.end();
-}
-
 /// More of its tickets were passed over than are put back at once. Cid waits behind the last of them.
 #[test]
 fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
@@ -416,11 +321,11 @@ fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
     play.world.most_tickets.set(100);
     let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait, max: None };
     let mut play = play.on(&[calls(0), elsewhere(ANN, None), ask(ANN, Side::Plain, None)]);
-    for _ in 0..40 {
+    for holder in 4..44 {
         play.take(&Step::AskByTicket {
             session: 0,
             lock: 1,
-            holder: BOB,
+            holder,
             side: Side::Plain,
             lease: LONG,
             wait: 0,
@@ -455,17 +360,4 @@ fn who_waits_for_its_own_lock_in_a_grace_is_let_in_when_it_is_over() {
         assert_eq!(play.waiting().len(), 1, "bob waits on");
         play.on(&[release(ANN)]).end();
     }
-}
-
-/// Nobody was there to be told of ann's ticket when ann got the lock. Somebody is back in a grace.
-#[test]
-fn a_namesake_whose_session_is_back_in_a_grace_is_let_in_when_it_is_over() {
-    let side = Side::Plain;
-    let begins = [Step::SetGrace(5 * LONG), calls(0), ask(DAN, side, None), ask(ANN, side, Some(0))];
-    let waits = [ask(CID, side, Some(0)), ask_by_ticket(0, ANN, side), Step::Disconnect { connection: 0 }];
-    let play = Play::new().on(&begins).on(&waits).on(&[release(DAN), Step::BecomeMaster, calls(0)]);
-    assert_eq!(play.waiting().len(), 2, "cid, and a ticket of ann");
-    let play = play.on(&[Step::SetGrace(0)]);
-    assert_eq!(play.waiting().len(), 1, "cid waits on");
-    play.end();
 }

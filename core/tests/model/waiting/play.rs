@@ -2,12 +2,13 @@
 //! is checked is in `checks.rs`.
 
 use super::calls::{Connection, TakenBack};
-use super::grants::Grants;
-use super::host::{A_PERMIT, Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
+use super::host::{self, A_PERMIT, Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
 use super::{SESSIONS, Step};
 use crate::keyspace::{Keyspace, hold_key};
-use rlock_core::lock::{self, Lease, Outcome, Part, Refusal, Released, Renewed, Side, UnixMs, Wish};
+use rlock_core::lock::{
+    self, Ahead, Busy, Lease, Obstacle, Outcome, Part, Refusal, Released, Renewed, Side, UnixMs, Verdict, Wish,
+};
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
 use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,7 +27,7 @@ pub struct Play {
     /// The blocked clients that the server has not told yet what became of them.
     pub untold: VecDeque<(u64, Option<Outcome>)>,
     pub sessions: Sessions,
-    pub grants: Grants,
+    pub is_replica: bool,
     pub connections: Vec<Connection>,
     pub next_connection: u64,
     /// The session that each call is for: its name, its number, and what the table calls it.
@@ -53,6 +54,14 @@ pub struct Play {
     deletions: usize,
 }
 
+/// Where a new waiter stands.
+enum Joins {
+    Last,
+    First,
+    /// In the place of the former request of its holder: behind all these.
+    At(Vec<(Who, Lease)>),
+}
+
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub lock: usize,
@@ -71,7 +80,7 @@ impl Asking {
 
 impl Play {
     pub fn new() -> Self {
-        let (let_go, clients, untold, sessions, grants, calls, woken) = Default::default();
+        let (let_go, clients, untold, sessions, is_replica, calls, woken) = Default::default();
         let (superseded, told, left_ms, asked) = Default::default();
         Self {
             world: Fake::new(),
@@ -80,7 +89,7 @@ impl Play {
             clients,
             untold,
             sessions,
-            grants,
+            is_replica,
             connections: (1..=4).map(Connection::new).collect(),
             next_connection: 5,
             calls,
@@ -163,7 +172,7 @@ impl Play {
                 self.ask(&Asking { lock, holder: HOLDERS[holder], side, lease, wait, max }, None);
             }
             Step::AskByTicket { session, lock, holder, side, lease, wait, max } => {
-                let asking = Asking { lock, holder: HOLDERS[holder], side, lease, wait: Some(wait), max };
+                let asking = Asking { lock, holder: host::holder(holder), side, lease, wait: Some(wait), max };
                 self.ask_by_new_ticket(SESSIONS[session], asking);
             }
             Step::AskAgain { session, ticket, other } => self.ask_again(SESSIONS[session], ticket, other),
@@ -204,7 +213,8 @@ impl Play {
     }
 
     fn become_replica(&mut self) {
-        self.grants.role_changed();
+        self.is_replica = true;
+        self.granted_to_the_dead.clear();
         self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_dismissed = true);
         self.world.grace_since.set(None);
         self.broken = Default::default();
@@ -212,7 +222,8 @@ impl Play {
     }
 
     fn become_master(&mut self) {
-        self.grants.role_changed();
+        self.is_replica = false;
+        self.granted_to_the_dead.clear();
         self.engine.note(Note::RoleChanged { is_replica: false });
         self.world.grace_since.set(Some(self.now()));
         self.look_at_grace();
@@ -253,7 +264,6 @@ impl Play {
             return;
         }
         self.world.keyspaces[lock].borrow_mut().delete("lock");
-        self.grants.lost(lock);
         // As a command does it, or as the server does by itself, or with everything else.
         self.deletions += 1;
         let LockName { database, key } = LOCKS[lock];
@@ -280,7 +290,6 @@ impl Play {
         let before = self.read_holds(lock);
         let granted = |play: &Self| play.engine.counters.waited.count();
         let granted_before = granted(self);
-        self.grants.lost(lock);
         let key = self.world.is_about(lock);
         assert_eq!(self.engine.break_lock(&self.world, key), Ok(had_lock));
         if first.is_some() && had_lock {
@@ -327,20 +336,26 @@ impl Play {
         let ticket = session.zip(by).map(|((found, _), (_, ticket))| (found, ticket.as_bytes()));
         let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, max, ticket });
         let came = self.now();
+        let (joins, is_anew) = self.asks_anew(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if used != Use::Free {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
             return assert_eq!(acquiring, expected, "what {by:?} is used for");
         }
         assert!(acquiring.is_err() || !self.world.is_too_long(lease), "{asking:?} is longer than the grace");
-        if matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. }))) {
+        // Behind its own former request it waits in that one's place.
+        let is_refused =
+            matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. })));
+        if is_refused && !is_anew {
             self.check_refusal(lock, holder, side);
         }
+        self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
         let ahead = self.waiting().iter().filter(|waiting| waiting.lock == lock).count();
         if let Ok(Acquiring::TurnedAway { waiting }) = acquiring {
             self.check_refusal(lock, holder, side);
             assert_eq!(waiting, ahead, "{asking:?} is told how many wait");
             assert!(wait.is_some() && max.is_some_and(|max| ahead >= max), "{asking:?} is turned away by {ahead}");
+            assert!(!self.waits(lock, holder), "{asking:?} would have taken the place of another");
             let reenters = self.is_reading(lock, holder) || self.world.held(lock, holder, side).is_some();
             let is_granted = reenters && self.world.is_free_to(lock, holder, side);
             return assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
@@ -370,14 +385,62 @@ impl Play {
             }
         };
         assert!(as_many <= most, "no more wait than may");
-        assert!(max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
+        assert!(is_anew || max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
+        assert!(!self.waits(lock, holder), "{holder} waits twice");
         // In a grace a writer that reads as well may wait to write once more.
         let writes = self.world.held(lock, holder, Side::Write).is_some();
         assert!(!(side == Side::Write && self.is_reading(lock, holder) && !writes), "{holder} waits for itself");
         let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
-        let (session, is_dismissed, is_cancelled) = (session.map(|(_, number)| number), false, false);
-        let waiting = Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled };
-        self.world.waiting.borrow_mut().push(waiting);
+        let session = session.map(|(_, number)| number);
+        let (is_dismissed, is_cancelled, is_asked_anew) = Default::default();
+        let waiting =
+            Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled, is_asked_anew };
+        // Its former request may have been refused before it was replaced, and then it comes last.
+        let is_refused = |happening: &Happening| matches!(happening, Happening::Left(left) if left.waiter.is_asked_anew && left.refusal.is_some());
+        let is_last =
+            || self.engine.queue(LOCKS[lock], self.now()).last().is_some_and(|last| host::who(&last) == waiting.who);
+        let was_refused = self.world.happenings.borrow().iter().any(is_refused) && is_last();
+        let mut all = self.world.waiting.borrow_mut();
+        match joins {
+            _ if was_refused => all.push(waiting),
+            Joins::First => all.insert(0, waiting),
+            Joins::At(before) => {
+                let place = all
+                    .iter()
+                    .rposition(|other| before.contains(&(other.who.clone(), other.lease)))
+                    .map_or(0, |last| last + 1);
+                all.insert(place, waiting);
+            }
+            Joins::Last => all.push(waiting),
+        }
+    }
+
+    fn waits(&self, lock: usize, holder: &str) -> bool {
+        self.waiting().iter().any(|waiting| waiting.lock == lock && waiting.holder == holder)
+    }
+
+    /// Where a request stands if it has to wait, and whether a former request of its holder waits.
+    fn asks_anew(&self, asking: &Asking, is_new: bool) -> (Joins, bool) {
+        let Asking { lock, holder, side, lease, .. } = *asking;
+        let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: asking.is_fenced() };
+        let reenters = matches!(
+            self.world.decide(lock, holder, wish, Ahead::Nobody),
+            Ok(Verdict::Busy(Busy { obstacle: Obstacle::Grace { reenters: true }, .. }))
+        );
+        let mut all = self.world.waiting.borrow_mut();
+        let is_dismissing = all.iter().any(|waiting| waiting.is_dismissed);
+        let former = all.iter().position(|waiting| waiting.lock == lock && waiting.holder == holder);
+        if let Some(former) = former.filter(|_| is_new) {
+            all[former].is_asked_anew = true;
+        }
+        let joins = match former {
+            _ if reenters && !is_dismissing => Joins::First,
+            Some(place) if !all[place].is_dismissed => {
+                Joins::At(all[..place].iter().map(|before| (before.who.clone(), before.lease)).collect())
+            }
+            _ => Joins::Last,
+        };
+        (joins, former.is_some())
     }
 
     pub fn release(&mut self, lock: usize, holder: &'static str, side: Option<Side>, all: bool) {
@@ -389,7 +452,6 @@ impl Play {
         let readers: Vec<_> = readers.into_iter().filter(|other| self.is_reading(lock, other)).collect();
         let released = self.engine.release(&self.world, self.world.is_about(lock), holder.as_bytes(), want);
         if released.is_ok_and(|released| released != Released::NotHeld) {
-            self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} releases what it does not have");
             let keeps = self.world.is_inside(lock, holder) && !self.has_granted();
             assert!(!(all && side.is_none() && keeps), "{holder} keeps what it releases");
@@ -420,7 +482,6 @@ impl Play {
             return assert_eq!(renewed, Err(Refusal::LeaseAboveGrace.into()));
         }
         if renewed.unwrap() == Renewed::Restarted {
-            self.grants.touched(lock, holder);
             assert!(was_inside, "{holder} renews what it does not have");
             let held =
                 [Side::Plain, Side::Read, A_PERMIT].into_iter().filter_map(|side| self.world.held(lock, holder, side));

@@ -139,11 +139,8 @@ impl Session {
         self.events.iter().any(|event| !event.is_told)
     }
 
-    pub fn acknowledged(&mut self, up_to: u64) -> Vec<String> {
-        let (done, kept) = std::mem::take(&mut self.events).into_iter().partition(|event| event.seq <= up_to);
-        self.events = kept;
-        let done: Vec<Event> = done;
-        done.into_iter().map(|event| event.ticket).collect()
+    pub fn acknowledged(&mut self, up_to: u64) {
+        self.events.retain(|event| event.seq > up_to);
     }
 
     pub fn wait(&mut self, id: u64, limit: i64, now: UnixMs) {
@@ -191,11 +188,11 @@ impl Session {
         }
     }
 
-    /// Returns whether there was such an event.
-    pub fn cancelled(&mut self, ticket: &str) -> bool {
-        let before = self.events.len();
-        self.events.retain(|event| event.ticket != ticket);
-        self.events.len() < before
+    /// Returns whether the event that there was of this ticket told of a grant.
+    pub fn cancelled(&mut self, ticket: &str) -> Option<bool> {
+        let place = self.events.iter().position(|event| event.ticket == ticket)?;
+        let event = self.events.remove(place);
+        Some(event.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Granted { .. })))
     }
 }
 
@@ -228,8 +225,7 @@ impl Sessions {
         self.open.len()
     }
 
-    /// A call for events. Returns the tickets that are done with, and the call on another connection that it takes over
-    /// from.
+    /// A call for events. Returns the call on another connection that it takes over from.
     pub fn call(
         &mut self,
         name: &str,
@@ -237,7 +233,7 @@ impl Sessions {
         acknowledged: Option<u64>,
         ttl: Option<i64>,
         now: UnixMs,
-    ) -> Result<(Vec<String>, Option<u64>), NoSession> {
+    ) -> Result<Option<u64>, NoSession> {
         let acknowledged = acknowledged.unwrap_or(0);
         if let Some(late) = self.open.get(name).and_then(|session| session.late(connection)) {
             return Err(late);
@@ -265,7 +261,7 @@ impl Sessions {
             reprieve: 0,
             is_reprieved: false,
         });
-        let done = session.acknowledged(acknowledged);
+        session.acknowledged(acknowledged);
         session.seen = now;
         (session.reprieve, session.is_reprieved) = (0, false);
         session.answered = now;
@@ -281,7 +277,7 @@ impl Sessions {
                 session.cut_off.truncate(CUT_OFF_MAX);
             }
         }
-        Ok((done, former))
+        Ok(former)
     }
 
     pub fn disconnected(&mut self, connection: u64) {
