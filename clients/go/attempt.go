@@ -34,6 +34,7 @@ type attempt struct {
 	waits    bool
 	isBehind bool // the server's last word was that somebody else is before us
 	lost     bool // an answer, or a grant that was told
+	replaced bool // in the queue, by a request of its own that came late
 	ticket   *ticket
 	inFlight *request
 	asked    time.Duration
@@ -263,6 +264,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 			a.asked = min(whole, leaseOfAWait)
 		}
 		if a.ticket == nil || a.ticket.session.node != n || a.ticket.isOver() {
+			a.lost = a.lost || a.ticket != nil // its grant would never be told
 			a.forget()
 			a.ticket = n.ticket()
 		}
@@ -409,6 +411,9 @@ func (a *attempt) troubled(f *fault) error {
 	if f.cause == errGone {
 		return a.over()
 	}
+	if f.isReplaced() && a.lost && !a.replaced {
+		a.replaced, f = true, &fault{notNow, f.cause}
+	}
 	if a.trouble = f; isFirst {
 		a.since, a.hops = now, 0
 	}
@@ -477,9 +482,11 @@ func (a *attempt) leave() {
 		return
 	}
 	l.inBackground(func() {
-		lease := a.asked
+		lease, isToGiveBack := a.asked, false
 		if a.ticket != nil {
-			a.lost = !a.isCancelled(time.Now().Add(lease)) || a.lost
+			became := a.cancel(time.Now().Add(lease))
+			isToGiveBack = became == ticketGranted
+			a.lost = a.lost || became == ticketUnknown
 			a.forget()
 		}
 		if !isUnsent {
@@ -489,8 +496,8 @@ func (a *attempt) leave() {
 		a.hold.doubtful = a.hold.doubtful || a.lost
 		isIdle := len(a.hold.held) == 0
 		l.mutex.Unlock()
-		if a.lost && isIdle {
-			l.newGiving(a.lock, a.hold, true, lease).run(nil)
+		if isToGiveBack || a.lost && isIdle {
+			l.newGiving(a.lock, a.hold, !a.hold.named || a.lost && isIdle, lease).run(nil)
 		}
 		a.hold.exit()
 		l.leaves(a.hold)
@@ -506,22 +513,29 @@ func (a *attempt) isGranted(r *request) bool {
 	return r.reply == nil || isPair && len(pair) == 2 && pair[0] == nil
 }
 
-// isCancelled takes the ticket back. False: it was not found, so that the lock may have been granted at once.
-func (a *attempt) isCancelled(until time.Time) bool {
+// What the server says of a ticket that is taken back.
+const (
+	ticketUnknown   int64 = iota // the lock may have been granted at once, or its event acknowledged
+	ticketWithdrawn              // it was not granted
+	ticketGranted                // the hold is there, and is ours to release
+)
+
+// cancel takes the ticket back.
+func (a *attempt) cancel(until time.Time) (became int64) {
 	t := a.ticket
 	for tries := 0; ; tries++ {
 		r := newRequest("", "RLOCK.CANCEL", t.session.name, t.name)
 		t.session.node.send(requests, r)
 		if !r.isDone(a.locks.options.AnswerTimeout) {
 			r.line.Load().retire()
-		} else if found, f := r.number(); f == nil {
-			// With the same owner's other holds the server could not tell whose the grant was.
-			return found == 1 && !a.hold.named
-		} else if f.isNoSession() || !f.mayPass() {
-			return false
+		} else if each, _ := r.reply.([]any); r.fault == nil && len(each) == 1 {
+			became, _ = each[0].(int64)
+			return became
+		} else if r.fault == nil || r.fault.isNoSession() || !r.fault.mayPass() {
+			return ticketUnknown
 		}
 		if !time.Now().Before(until) || a.locks.life.Err() != nil {
-			return false
+			return ticketUnknown
 		}
 		time.Sleep(pause(tries))
 	}

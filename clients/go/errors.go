@@ -164,6 +164,11 @@ func (f *fault) mayPass() bool { return f.what != refused }
 
 func (f *fault) isNoSession() bool { return f.code() == "NOSESSION" || f.code() == "TAKENOVER" }
 
+// isReplaced: a later request of the same holder waits in its place.
+func (f *fault) isReplaced() bool {
+	return f.code() == "UNBLOCKED" && strings.Contains(f.cause.Error(), "took its place")
+}
+
 // isOverwritten: something else is in the lock's place, so it is not held.
 func (f *fault) isOverwritten() bool { return f.code() == "WRONGTYPE" || f.code() == "WRONGKIND" }
 

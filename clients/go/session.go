@@ -5,8 +5,8 @@
 // since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing twice.
 //
 // An event is acknowledged with the next poll. When the lease of a grant ends is told from when the server began the
-// very poll that it answers, so that counts from when the poll was sent. A grant that nobody expects, as its wait was
-// given up, is cancelled before it is acknowledged.
+// very poll that it answers, so that counts from when the poll was sent. The grant of a ticket that was given up is
+// acknowledged like any other: its first lease is short, and ends it.
 
 package rlock
 
@@ -262,8 +262,8 @@ func answerTo(l *line, r *request, limit time.Duration) *fault {
 
 // hear tells events to those who wait, and returns whether nobody has for a while.
 func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
-	var unexpected []*request
 	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	for _, it := range events {
 		event, _ := it.([]any)
 		if len(event) < 4 {
@@ -277,8 +277,6 @@ func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
 		s.told = seq
 		if t := s.remove(name); t != nil {
 			t.news <- notice{event: event, sentAt: sentAt}
-		} else if event[2] == "granted" {
-			unexpected = append(unexpected, newRequest("", "RLOCK.CANCEL", s.name, name))
 		}
 	}
 	parked := s.parked
@@ -286,13 +284,6 @@ func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
 	isUnused = len(s.waiting) == 0 && time.Since(s.idle) > s.node.locks.options.IdleTimeout
 	if len(parked) > 0 {
 		s.node.send(requests, parked...)
-	}
-	s.mutex.Unlock()
-	if len(unexpected) > 0 {
-		s.node.send(requests, unexpected...)
-		for _, r := range unexpected {
-			r.isDone(longestPoll) // if it fails there is the lease, which is short
-		}
 	}
 	return isUnused
 }
