@@ -38,7 +38,7 @@ fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
         let wait = (time_is_up - now).max(1);
         for number in first..scene.size().min(first + ASK_AT_ONCE) {
             let key = key(number);
-            scene.crowd.say(number, &format!("RLOCK.ACQUIRE {key} waiter {LEASE_MS} WAIT {wait}"));
+            scene.crowd.say(number, &format!("RLOCK.ACQUIRE {key} waiter:{number} {LEASE_MS} WAIT {wait}"));
         }
         now = scene.client.time_ms();
         moment_ms = moment_ms.max(now + wait - time_is_up);

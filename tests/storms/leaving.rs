@@ -49,6 +49,27 @@ fn a_crowd_that_hangs_up_at_many_locks() {
     hang_up(&mut scene, "a crowd hangs up at as many locks");
 }
 
+/// Each request takes the place of the one before, which is answered at once; the last one waits.
+#[test]
+fn one_holder_that_asks_thousands_of_times() {
+    let _alone = alone();
+    let mut scene = held_by("RLOCK.ACQUIRE");
+    let storm = scene.storm("one holder asks again and again");
+    for number in 0..scene.size() {
+        scene.crowd.say(number, &format!("RLOCK.ACQUIRE gate same {LEASE_MS} WAIT 0"));
+    }
+    let earlier = scene.size() - 1;
+    assert_eq!(scene.crowd.collect(earlier), earlier, "all but the last are answered");
+    assert_eq!(scene.client.figure("waiters"), 1);
+    assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
+    storm.pass(&mut scene).report(LONGEST_SILENCE, "");
+    let replies: Vec<_> = scene.answers().map(|answer| answer.reply.as_ref().unwrap()).collect();
+    let replaced = Reply::Error("UNBLOCKED another request of this holder took its place".to_owned());
+    assert_eq!(replies.iter().filter(|reply| **reply == &replaced).count(), earlier);
+    assert_eq!(replies.iter().filter(|reply| **reply == &Reply::Nil).count(), 1);
+    assert_eq!(scene.client.hash("gate"), [("same".to_owned(), "1".to_owned())]);
+}
+
 fn wait_for_the_gate(scene: &mut Scene) {
     scene.wait(|number| format!("RLOCK.ACQUIRE gate waiter:{number} {LEASE_MS} WAIT 0"));
 }

@@ -12,7 +12,6 @@ mod lease_ends;
 mod leaving;
 mod looks;
 mod many_locks;
-mod namesakes;
 mod one_lock;
 mod readers;
 mod scene;
