@@ -1,11 +1,14 @@
 package rlock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
 
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
@@ -34,14 +37,11 @@ class WrappedQueueTest {
         RedissonLocks begins = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
                 .setUsername("begins").setPassword("secret").setAddress(Node.shared().address()));
         RLock lock = begins.getLock("begins");
-        List<Runnable> ways = List.of(lock::lock, () -> lock.lock(Fleet.LONG_MS, MILLISECONDS));
-        for (Runnable way : ways) {
-            assertNull(client.say("RLOCK.ACQUIRE begins other 60000"));
-            Waiter waiter = Waiter.inAQueue(way);
-            assertEquals(1L, client.say("RLOCK.RELEASE begins other"));
-            waiter.grantedAt();
-            lock.forceUnlock();
-        }
+        assertNull(client.say("RLOCK.ACQUIRE begins other 60000"));
+        Waiter waiter = Waiter.inAQueue(lock::lock);
+        assertEquals(1L, client.say("RLOCK.RELEASE begins other"));
+        waiter.grantedAt();
+        lock.forceUnlock();
         WrappedFleet.end(begins);
     }
 
@@ -62,7 +62,7 @@ class WrappedQueueTest {
         WrappedFleet.end(patient);
     }
 
-    /** A lease of its own is asked for whole, since nobody renews it. */
+    /** The first lease of a wait is short, and the watchdog renews no lease of the caller's own. */
     @Test
     void after_a_wait_a_lease_of_its_own_is_whole() {
         assertNull(client.say("RLOCK.ACQUIRE whole other 60000"));
@@ -71,5 +71,21 @@ class WrappedQueueTest {
         waiter.grantedAt();
         assertTrue(client.number("PTTL whole") > Fleet.LONG_MS / 2);
         locks.getLock("whole").forceUnlock();
+    }
+
+    /** The server has one place for all waits of a holder. */
+    @Test
+    void the_waits_of_one_thread_go_one_after_the_other() {
+        assertNull(client.say("RLOCK.ACQUIRE turns other 60000"));
+        RLock lock = locks.getLock("turns");
+        List<CompletableFuture<Void>> both = List.of(lock.lockAsync(60, SECONDS, 8_000).toCompletableFuture(),
+                lock.lockAsync(60, SECONDS, 8_000).toCompletableFuture());
+        assertFalse(lock.tryLockAsync(100, 60_000, MILLISECONDS, 8_000).toCompletableFuture().join());
+        assertEquals(1L, client.say("RLOCK.RELEASE turns other"));
+        both.forEach(CompletableFuture::join);
+        Fleet.unlock(lock, 8_000);
+        assertEquals(1L, client.say("EXISTS turns"), "it was granted twice");
+        Fleet.unlock(lock, 8_000);
+        assertEquals(0L, client.say("EXISTS turns"));
     }
 }

@@ -19,13 +19,15 @@ import org.redisson.client.RedisTimeoutException;
  * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes
  * after is given back, so each step looks first whether anybody still wants it.
  *
- * <p><b>A wait asks for a short lease</b>, where the watchdog renews it: a machine that is gone without a word keeps the
- * lock from the next one for as long as that, and each of its waits does. A lease of the caller's own is asked for whole:
- * a renewal that is lost would cut it short, and nobody would be told.
+ * <p><b>A wait asks for a short lease</b>: a machine that is gone without a word keeps the lock from the next one for as
+ * long as that, and each of its waits does.
  *
  * <p><b>What is granted after a wait is the caller's at once</b>, until the end that came with the grant; the watchdog
- * renews it beside the work. It is renewed first if too much of it is over, if replicas have to confirm it, or if it
- * was granted by a server that is not the master any more: sentinels let an old master go on for seconds.
+ * renews it beside the work. It is renewed first if it is not the watchdog's, if too much of it is over, if replicas have
+ * to confirm it, or if it was granted by a server that is not the master any more: sentinels let an old master go on for
+ * seconds.
+ *
+ * <p><b>The waits of one holder for the same locks go one after the other</b>, as the server has one place for them.
  *
  * <p><b>The caller's time limit is one for all of it.</b> A server that says nothing does not lengthen it: what it
  * grants later is given back.
@@ -76,6 +78,9 @@ final class Attempt<T> {
     private final Terms terms;
     private final Function<Grant, T> meaning;
     private final CompletableFuture<T> outcome = new CompletableFuture<>();
+
+    /** When the next wait of this holder may begin. */
+    private final CompletableFuture<Void> over = new CompletableFuture<>();
     private final long begin = System.nanoTime();
     private final long end;
 
@@ -121,18 +126,26 @@ final class Attempt<T> {
     }
 
     private void begin() {
-        CompletableFuture<Void> settled = all(id -> locks.holds.with(id, hold -> {
-            hold.attemptBegins();
-            isReentry |= hold.isHeld();
-            return hold.settled();
-        })).thenApply(each -> null);
+        forEach(Hold::attemptBegins);
+        CompletableFuture<Void> turn =
+                terms.waitMs == 0 ? CompletableFuture.completedFuture(null) : locks.turn(ids, over);
+        isTaken = !turn.isDone();
         limit = terms.waitMs > 0 ? server.after(terms.waitMs + GRACE_MS, this::isTooLate) : () -> { };
         outcome.whenComplete((result, error) -> {
             limit.cancel();
             Duration waited = Duration.ofNanos(System.nanoTime() - begin);
             ids.forEach(id -> locks.observers.waited(id.name, waited, error == null && isHanded));
             abandoned();
+            over.complete(null);
         });
+        turn.whenComplete((done, error) -> itsTurn());
+    }
+
+    private void itsTurn() {
+        CompletableFuture<Void> settled = all(id -> locks.holds.with(id, hold -> {
+            isReentry |= hold.isHeld();
+            return hold.settled();
+        })).thenApply(each -> null);
         // Whatever keeps that from its end keeps nobody here for ever.
         CompletableFuture<Void> limited = settled.isDone() ? settled
                 : server.limited(settled.copy(), LEASE_OF_A_WAIT_MS);
@@ -282,7 +295,7 @@ final class Attempt<T> {
 
     /** What is held already is not cut short. */
     private long leaseOfAWaitMs() {
-        return terms.lease.isKept && !isReentry ? Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS) : terms.lease.ms;
+        return isReentry ? terms.lease.ms : Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS);
     }
 
     private long leaseNs() {
@@ -365,6 +378,8 @@ final class Attempt<T> {
 
     private void notAsked(Throwable error) {
         if (Server.isReply(error, "NOSESSION")) {
+            // What was granted meanwhile may never be told.
+            doubt = true;
             ticket.session.over(error);
             againLater();
         } else if (Server.isReply(error)) {
@@ -427,17 +442,25 @@ final class Attempt<T> {
         }
     }
 
-    /** Takes the ticket back, and then whatever it may have got that nobody was told of. */
+    /** Takes the ticket back, and releases what it was granted meanwhile. */
     private void withdraw() {
         ticket.close();
-        // Not found is also what was granted, and acknowledged before anybody here looked at it.
-        ticket.session.cancel(ticket).whenComplete((isFound, error) -> failed(error != null || !isFound));
+        ticket.session.cancel(ticket).whenComplete((became, error) -> {
+            if (Session.GRANTED.equals(became)) {
+                all(id -> server.once(id.key, Request.release(id, false, 0)))
+                        .whenComplete((released, failure) -> failed(failure != null));
+            } else {
+                // What was granted and acknowledged is as unknown as what never waited.
+                failed(!Session.WITHDRAWN.equals(became));
+            }
+        });
     }
 
     /** @param until when the lease ends as it was granted */
     private void grantedAfterAWait(Grant grant, long until) {
         asked = ticket.session.node;
-        if (isTooLittle(until, leaseOfAWaitMs()) || server.isConfirming() || !server.isAt(asked, key)) {
+        boolean isWhole = terms.lease.isKept || leaseOfAWaitMs() == terms.lease.ms;
+        if (!isWhole || isTooLittle(until, leaseOfAWaitMs()) || server.isConfirming() || !server.isAt(asked, key)) {
             renew(grant);
         } else {
             held(until);
@@ -510,6 +533,7 @@ final class Attempt<T> {
 
     private void hand(Grant grant, Throwable error) {
         isHanded = error == null;
+        over.complete(null);
         if (error == null) {
             // Before the caller's callbacks, which run inside of complete and may outlast the lease of a wait.
             ids.forEach(locks.watchdog::watch);
@@ -537,5 +561,6 @@ final class Attempt<T> {
     private void failed(boolean withDoubt) {
         ended(hold -> hold.attemptFailed(doubt || withDoubt));
         ids.forEach(id -> locks.giveBackWhatIsLeftBehind(id, terms.lease.ms));
+        over.complete(null);
     }
 }

@@ -6,8 +6,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.redisson.client.RedisConnectionException;
 
 /** What the locks of one client share: its holds, its watchdog, and a session for each node. */
@@ -22,6 +24,9 @@ final class Locks {
     final Server server;
     final Observers observers;
 
+    /** The end of the last wait of each holder for the same locks. */
+    private final ConcurrentHashMap<List<Object>, CompletableFuture<Void>> turns = new ConcurrentHashMap<>();
+
     /** By their options. */
     final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
 
@@ -35,6 +40,26 @@ final class Locks {
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
         server.endClockWithClient();
+    }
+
+    /**
+     * Completes when the earlier waits of this holder for these locks are over: the server has one place for all of them,
+     * and the later one would take it.
+     *
+     * @param end of this wait
+     */
+    CompletableFuture<Void> turn(List<Hold.Id> ids, CompletableFuture<Void> end) {
+        List<Object> place = List.of(ids.get(0).holder, ids.stream().map(id -> id.key).collect(Collectors.toSet()));
+        CompletableFuture<Void> before = new CompletableFuture<>();
+        CompletableFuture<Void> both = CompletableFuture.allOf(before, end);
+        CompletableFuture<Void> last = turns.put(place, both);
+        both.whenComplete((done, error) -> turns.remove(place, both));
+        if (last == null) {
+            before.complete(null);
+        } else {
+            last.whenComplete((done, error) -> before.complete(null));
+        }
+        return before;
     }
 
     private void lost(LostLock lost, List<CompletableFuture<LostLock>> watchers) {

@@ -22,8 +22,8 @@ import org.slf4j.LoggerFactory;
  * <p>What those who wait have to ask goes over a second connection, one request behind the other, which costs both sides
  * about half of what a pool does. It is a shortcut: whatever is not answered there can be asked by Redisson's own way.
  *
- * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. A grant that nobody
- * waits for is taken back before it is acknowledged.
+ * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. The grant of a ticket
+ * that was given up is acknowledged like any other: its first lease is short, and ends it.
  */
 final class Session {
     private static final Logger log = LoggerFactory.getLogger(Session.class);
@@ -39,6 +39,10 @@ final class Session {
 
     /** Without anybody who waits it ends, so that a quiet process does not poll. */
     private static final long IDLE_MS = 10_000;
+
+    /** What the server says of a ticket that is taken back: that it was not granted its lock, or that it was. */
+    static final Long WITHDRAWN = 1L;
+    static final Long GRANTED = 2L;
 
     /** No ticket has this name. */
     private static final String NO_TICKET = "0";
@@ -58,10 +62,8 @@ final class Session {
     private long polledAt;
     private long pauseMs = PAUSE_MIN_MS;
 
-    /** The last event that has come, and the last one that is done with. */
-    private long seen;
+    /** The last event that has come. */
     private long acknowledged;
-    private int cancelling;
 
     private Server.Line line;
     private Server.Line shortcut;
@@ -155,9 +157,9 @@ final class Session {
         }
     }
 
-    /** Takes a ticket back. Whether it was found: then nothing of it is held or queued. */
-    CompletableFuture<Boolean> cancel(Ticket ticket) {
-        return server.once(node, Request.cancel(name, ticket.name)).thenApply(Long.valueOf(1)::equals);
+    /** Takes a ticket back: {@link #WITHDRAWN}, {@link #GRANTED}, or neither if the server does not know it. */
+    CompletableFuture<Object> cancel(Ticket ticket) {
+        return server.once(node, Request.cancel(name, ticket.name)).thenApply(reply -> ((List<?>) reply).get(0));
     }
 
     synchronized boolean isOver() {
@@ -271,39 +273,21 @@ final class Session {
     private void deliver(List<?> events, long askedAt) {
         List<Ticket> told = new ArrayList<>();
         List<Ticket.Event> outcomes = new ArrayList<>();
-        List<Object> unexpected = new ArrayList<>();
         synchronized (this) {
             for (Object each : events) {
                 List<?> event = (List<?>) each;
                 long sequence = ((Number) event.get(0)).longValue();
                 // What was told on a former connection, and whose acknowledgement was lost, is told once more.
-                if (sequence <= seen) {
+                if (sequence <= acknowledged) {
                     continue;
                 }
-                seen = sequence;
-                Ticket.Event outcome = Ticket.Event.of(event, askedAt);
+                acknowledged = sequence;
                 Ticket ticket = tickets.get(String.valueOf(event.get(1)));
                 if (ticket != null) {
                     told.add(ticket);
-                    outcomes.add(outcome);
-                } else if (outcome.outcome == Ticket.Outcome.GRANTED) {
-                    unexpected.add(event.get(1));
+                    outcomes.add(Ticket.Event.of(event, askedAt));
                 }
             }
-            if (!unexpected.isEmpty()) {
-                cancelling++;
-            } else if (cancelling == 0) {
-                acknowledged = seen;
-            }
-        }
-        if (!unexpected.isEmpty()) {
-            // If that fails, there is the lease of a wait, which is short.
-            server.once(node, Request.cancel(name, unexpected.toArray())).whenComplete((reply, error) -> {
-                synchronized (this) {
-                    cancelling--;
-                    acknowledged = cancelling == 0 ? seen : acknowledged;
-                }
-            });
         }
         for (int i = 0; i < told.size(); i++) {
             told.get(i).told.complete(outcomes.get(i));
