@@ -39,7 +39,7 @@ const CODES: [&str; 15] = [
 ];
 
 /// What follows `ERR `. The server counts words itself, and scripts have words of their own for it.
-const WRONG: [&str; 23] = [
+const WRONG: [&str; 24] = [
     "lease must be ",
     "holder must be ",
     "WAIT must be ",
@@ -63,6 +63,7 @@ const WRONG: [&str; 23] = [
     "fencing counter ",
     "lock name and its derived keys ",
     "ticket is in use ",
+    "too many tickets",
 ];
 
 /// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there,
@@ -93,11 +94,12 @@ pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
     if reply.tells_of("internal error in rlock") {
         return Some("a defect of the module's".to_owned());
     }
-    let kind = kind(&ours(command)?[0])?;
+    let ours = ours(command)?;
+    let kind = kind(&ours[0])?;
     match reply.error() {
         Some(line) if is_script(command) && IN_SCRIPTS.iter().any(|words| line.contains(words)) => None,
         Some(line) => error_fault(line),
-        None => (!has_shape(kind, reply)).then(|| "the reply is of none of the shapes that it may have".to_owned()),
+        None => (!has_shape(kind, ours, reply)).then(|| "the reply is of none of the shapes that it may have".to_owned()),
     }
 }
 
@@ -142,7 +144,7 @@ fn kind(name: &[u8]) -> Option<Kind> {
     })
 }
 
-fn has_shape(kind: Kind, reply: &Frame) -> bool {
+fn has_shape(kind: Kind, command: &[Vec<u8>], reply: &Frame) -> bool {
     match (kind, reply) {
         (Kind::Acquire, Frame::Simple(word)) => word == b"WAITING",
         (Kind::Acquire, Frame::List(pair)) => match pair[..] {
@@ -156,7 +158,11 @@ fn has_shape(kind: Kind, reply: &Frame) -> bool {
         (Kind::Inspect, _) => is_map_of(reply, &INSPECTED),
         (Kind::Sessions, Frame::List(sessions)) => sessions.iter().all(|session| is_map_of(session, &SESSION)),
         (Kind::Events, Frame::List(events)) => events.iter().all(is_event),
-        (Kind::Cancel, Frame::Int(0..)) => true,
+        (Kind::Cancel, Frame::Int(0..)) => command.len() <= 2,
+        // One for each ticket.
+        (Kind::Cancel, Frame::List(tickets)) => {
+            tickets.len() + 2 == command.len() && tickets.iter().all(|ticket| matches!(ticket, Frame::Int(0..=2)))
+        }
         (Kind::Queues, Frame::List(queues)) => queues.iter().all(|queue| is_map_of(queue, &QUEUE)),
         _ => false,
     }
@@ -211,10 +217,13 @@ mod tests {
             ("RLOCK.EVENTS", error("ERR ACK must be less"), error("ERR something else")),
             ("RLOCK.EVENTS", Frame::List(Vec::new()), pair(Frame::Int(1), Frame::Nil)),
             ("RLOCK.QUEUES", Frame::List(Vec::new()), Frame::Nil),
-            ("RLOCK.CANCEL", Frame::Int(2), error("ERR internal error in rlock")),
+            ("RLOCK.CANCEL s", Frame::Int(2), error("ERR internal error in rlock")),
+            ("RLOCK.CANCEL s 1 2", pair(Frame::Int(0), Frame::Int(2)), pair(Frame::Int(0), Frame::Int(3))),
+            ("RLOCK.CANCEL s 1", Frame::List(vec![Frame::Int(1)]), Frame::Int(1)),
             ("DEL", error("ERR its own"), error("ERR internal error in rlock")),
         ] {
-            let fault = |reply: &Frame| fault(&[command.as_bytes().to_vec()], reply);
+            let words: Vec<_> = command.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let fault = |reply: &Frame| fault(&words, reply);
             assert_eq!(fault(&may_be), None, "{command}: {may_be:?}");
             assert!(fault(&may_not).is_some(), "{command}: {may_not:?}");
         }
