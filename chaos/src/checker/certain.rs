@@ -67,6 +67,7 @@ impl<'a> Surroundings<'a> {
             let known = pieces.len();
             pieces.extend(pieces_of_guard(step));
             pieces.extend(piece_of_grant(step));
+            pieces.extend(piece_of_cancel(step, &holder.steps));
             let renewed = holder.pieces_of_renewal(step, &pieces);
             pieces.extend(renewed);
             for piece in &mut pieces[known..] {
@@ -162,10 +163,7 @@ impl<'a> Holder<'a> {
                 continue;
             }
             let concerns = |side: Side| side == piece.side || (self.is_script && self.sides.len() > 1);
-            let gives_back = may_be_the_last_of(step).is_some_and(concerns) && !is_counted;
-            // What a ticket was granted and nobody has renewed.
-            let takes_back = matches!(step.call.request, Request::Cancel { .. }) && piece.step.queued.is_some();
-            if gives_back || takes_back {
+            if may_be_the_last_of(step).is_some_and(concerns) && !is_counted {
                 piece.end_at(step.call.at);
             }
             let restarts =
@@ -229,6 +227,17 @@ fn piece_of_grant(step: &Operation) -> Option<Certain<'_>> {
     // What was told by a ticket belongs to whoever has read it, whatever becomes of the session.
     let basis = if step.queued.is_some() { step.asked } else { step.call.at };
     step.granted().map(|(told, _)| piece(step, side, (basis, told, lease_end(basis, lease_ms))))
+}
+
+/// Of what a ticket was granted that was not told: CANCEL says so, and takes nothing away.
+fn piece_of_cancel<'a>(step: &'a Operation, steps: &[&Operation]) -> Option<Certain<'a>> {
+    let (Request::Cancel { session }, Some(Answer::Cancelled(2))) = (&step.call.request, step.known_answer()) else {
+        return None;
+    };
+    let asked = steps.iter().find(|asked| asked.session() == Some(session.as_str()))?;
+    let Request::Acquire { side, lease_ms, .. } = asked.call.request else { return None };
+    let span = (asked.asked, step.done(), lease_end(asked.asked, lease_ms));
+    asked.granted().is_none().then(|| piece(step, side, span))
 }
 
 fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {

@@ -5,8 +5,9 @@ use super::verdict::{Verdict, WHAT_IS_DROPPED_IS_GIVEN_BACK};
 use crate::history::{Answer, Moment, Operation};
 use std::time::Duration;
 
-/// Longer than it takes to find out that an answer is lost, to connect anew, and to give back.
-const LATE: Duration = Duration::from_millis(2_500);
+/// Longer than it takes to find out that an answer is lost, to connect again, and to release; and longer than the first lease
+/// of a grant, 3 s, which ends a grant to a wait that the client has forgotten.
+const LATE: Duration = Duration::from_millis(3_500);
 
 /// Up to the moment when clients end: they give nothing back after it.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {

@@ -66,7 +66,7 @@ fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
 #[cfg(test)]
 mod tests {
     use super::HOLDS_LAST;
-    use crate::checker::written::{Written, acquire, cancel, clock, give, granted, removed, renew, take};
+    use crate::checker::written::{Written, acquire, cancel, clock, give, granted, removed, renew, take, unknown};
     use crate::history::{Answer, Side};
 
     fn first() -> Written {
@@ -131,10 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_may_be_gone_unless_it_was_renewed() {
-        let cancelled = |history: Written| history.did("a", cancel(), (15, 16), Answer::Cancelled(None));
-        assert_eq!(denied(cancelled(by_ticket(1)), 2_500).broken(), []);
-        let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
-        assert!(denied(cancelled(renewed), 2_500).breaks(HOLDS_LAST));
+    fn what_a_ticket_was_granted_lasts_though_it_is_taken_back() {
+        let cancelled =
+            |history: Written, ticket| history.did("a", cancel(), (15, 16), Answer::Cancelled(ticket));
+        assert!(denied(cancelled(by_ticket(0), 2), 2_500).breaks(HOLDS_LAST));
+        let untold = || Written::default().queued("a", 3_000, (0, 1)).outcome("a", 1, 14, unknown());
+        assert!(denied(cancelled(untold(), 2), 2_500).breaks(HOLDS_LAST));
+        assert_eq!(denied(cancelled(untold(), 1), 2_500).broken(), []);
+        let released = cancelled(untold(), 2).did("a", give(Side::Plain), (17, 18), Answer::Released(Some(1)));
+        assert_eq!(denied(released, 2_500).broken(), []);
     }
 }

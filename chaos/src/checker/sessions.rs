@@ -102,11 +102,6 @@ impl<'a> Session<'a> {
         self.connections.iter().any(|span| span.0 <= from && until <= span.1)
     }
 
-    /// Whether the event of this ticket may have been in a reply: it was read, or there is a reply that was not.
-    pub fn may_be_told(&self, ticket: &str) -> bool {
-        !self.told(ticket).is_empty() || self.exchanges.iter().any(|it| !it.poll.ends && it.answer.is_none())
-    }
-
     /// Whether the server may know that the event of this ticket is done with. What was never told was never done with.
     pub fn may_be_acknowledged(&self, ticket: &str) -> bool {
         self.told(ticket).first().is_some_and(|first| self.may_be_done_with(first.event.seq, Moment(u64::MAX)))

@@ -10,7 +10,7 @@ struct TakenBack<'a> {
     session: &'a str,
     /// Before that it asked for nothing.
     began: Moment,
-    /// It was found, and nothing says that it was acknowledged or renewed before: so nothing is held.
+    /// It was not granted, and nothing says that its holder had the lock before.
     holds_nothing: bool,
 }
 
@@ -34,9 +34,9 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 
 /// If none of its attempts can still be under way when its ticket is taken back.
 fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<TakenBack<'a>> {
-    let (cancel, session, was_found) =
+    let (cancel, session, ticket) =
         steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
-            (Request::Cancel { session }, Some(Answer::Cancelled(Some(found)))) => Some((*step, &**session, *found)),
+            (Request::Cancel { session }, Some(Answer::Cancelled(ticket))) => Some((*step, &**session, *ticket)),
             _ => None,
         })?;
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).peekable();
@@ -47,7 +47,7 @@ fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<Tak
     let was_granted_at_once = asked.any(|step| step.queued.is_none() && step.granted().is_some());
     let was_renewed = steps.iter().any(|step| step.is_renewal());
     let may_be_done_with = lock.sessions.get(session).is_none_or(|it| it.may_be_acknowledged(cancel.who()));
-    let holds_nothing = was_found && !was_granted_at_once && !was_renewed && !may_be_done_with;
+    let holds_nothing = ticket == 1 && !was_granted_at_once && !was_renewed && !may_be_done_with;
     Some(TakenBack { cancel, session, began: steps[0].call.at, holds_nothing })
 }
 
@@ -69,47 +69,47 @@ mod tests {
     use crate::history::Answer;
     use crate::history::Side::{Plain, Read};
 
-    fn taken_back(found: Option<bool>) -> Written {
+    fn taken_back(ticket: i64) -> Written {
         let history = Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 20, unknown());
-        history.polled((0, 300), 1, 0, &[]).did("a", cancel(), (20, 30), Answer::Cancelled(found))
+        history.polled((0, 300), 1, 0, &[]).did("a", cancel(), (20, 30), Answer::Cancelled(ticket))
     }
 
     #[test]
     fn before_it_was_taken_back_it_may_be_anything() {
-        let history = taken_back(Some(true)).seen_by_ticket(25, &[], &[("a", 1, true)]);
+        let history = taken_back(1).seen_by_ticket(25, &[], &[("a", 1, true)]);
         assert_eq!(history.seen(28, &[("a", Plain)], &[]).broken(), []);
     }
 
     #[test]
     fn it_waits_no_more() {
-        let waits = |found| taken_back(found).seen_by_ticket(40, &[("x", Plain)], &[("a", 1, true)]);
-        assert_eq!(waits(Some(true)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
-        assert_eq!(waits(Some(false)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
-        assert_eq!(waits(None).broken(), []);
-        assert_eq!(waits(Some(true)).called("a", by_ticket(5_000), 2).broken(), [], "which may be under way");
-        assert_eq!(waits(Some(true)).troubled((10, 15), failover()).broken(), []);
+        let waits = |ticket| taken_back(ticket).seen_by_ticket(40, &[("x", Plain)], &[("a", 1, true)]);
+        assert_eq!(waits(1).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
+        assert_eq!(waits(0).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
+        assert_eq!(waits(1).called("a", by_ticket(5_000), 2).broken(), [], "which may be under way");
+        assert_eq!(waits(1).troubled((10, 15), failover()).broken(), []);
     }
 
     #[test]
-    fn it_holds_nothing_if_it_was_found_and_nobody_knew_of_it() {
+    fn it_holds_nothing_if_it_was_not_granted() {
         let holds = |history: Written| history.seen(40, &[("a", Plain)], &[]).broken();
-        assert_eq!(holds(taken_back(Some(true))), [WHAT_IS_TAKEN_BACK_IS_GONE]);
-        assert_eq!(holds(taken_back(Some(false))), []);
-        assert_eq!(holds(taken_back(Some(true)).did("a", renew(5_000), (10, 12), Answer::Renewed(true))), []);
-        let told = taken_back(Some(true)).polled((2, 9), 1, 0, &[(1, "a", granted())]);
+        assert_eq!(holds(taken_back(1)), [WHAT_IS_TAKEN_BACK_IS_GONE]);
+        assert_eq!(holds(taken_back(0)), []);
+        assert_eq!(holds(taken_back(2)), []);
+        assert_eq!(holds(taken_back(1).did("a", renew(5_000), (10, 12), Answer::Renewed(true))), []);
+        let told = taken_back(1).polled((2, 9), 1, 0, &[(1, "a", granted())]);
         assert_eq!(holds(told.polled((10, 15), 1, 1, &[])), []);
     }
 
     #[test]
     fn a_read_hold_whose_lease_has_ended_is_none() {
-        let listed = |left_ms| taken_back(Some(true)).seen_with(40, left_ms, &[("a", Read)], &[]).broken();
+        let listed = |left_ms| taken_back(1).seen_with(40, left_ms, &[("a", Read)], &[]).broken();
         assert_eq!(listed(-2), []);
         assert_eq!(listed(100), [WHAT_IS_TAKEN_BACK_IS_GONE]);
     }
 
     #[test]
     fn it_is_not_told_later() {
-        let told = |time| taken_back(Some(true)).polled(time, 1, 0, &[(1, "a", granted())]);
+        let told = |time| taken_back(1).polled(time, 1, 0, &[(1, "a", granted())]);
         assert_eq!(told((10, 40)).broken(), [], "it was under way");
         assert_eq!(told((31, 40)).broken(), [WHAT_IS_TAKEN_BACK_IS_GONE]);
         assert_eq!(told((10, 2_500)).broken(), [], "and was not read before");

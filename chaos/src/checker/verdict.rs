@@ -49,10 +49,9 @@ pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("Whoever leaves a queue is
 pub const WHAT_IS_DROPPED_IS_GIVEN_BACK: Promise = Promise::of("What a guard drops is given back.");
 pub const ONE_OUTCOME_EACH: Promise = Promise::of("Each ticket has one outcome, however often it is told.");
 pub const WHAT_IS_TAKEN_BACK_IS_GONE: Promise =
-    Promise::of("Of a ticket that was taken back nothing is held, queued or told.");
+    Promise::of("A ticket that was taken back does not wait, is not told, and holds only what it was granted.");
 pub const NO_GRANT_TO_THE_ABSENT: Promise = Promise::of("Nothing is granted to a session that nobody attends to.");
-pub const NOTHING_OF_AN_ENDED_SESSION: Promise =
-    Promise::of("Of a session that has ended nothing waits, and nothing is held unknown.");
+pub const NOTHING_OF_AN_ENDED_SESSION: Promise = Promise::of("Of a session that has ended nothing waits.");
 pub const SESSIONS_LAST: Promise = Promise::of("A session lives on while it is polled in time.");
 pub const LEASES_AS_ASKED_FOR: Promise = Promise::of("A lease is no longer than was asked for.");
 pub const ANSWERS_ARE_EXPLAINED: Promise =

@@ -27,7 +27,8 @@ impl Hold {
     /// For the same once more, without a wait.
     pub fn wished_again(&self, fenced: bool) -> Wish {
         let Self { lock, beside, side, limit, lease_ms, .. } = self.clone();
-        Wish { lock, beside, side, limit, lease_ms, wait_ms: None, gives_up_after: None, fenced }
+        let (wait_ms, gives_up_after, is_repeated) = Default::default();
+        Wish { lock, beside, side, limit, lease_ms, wait_ms, gives_up_after, fenced, is_repeated }
     }
 
     pub fn is_of_several(&self) -> bool {
@@ -155,14 +156,15 @@ fn event(reply: &Reply) -> Option<Event> {
     Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome, tokens })
 }
 
-/// Of so many tickets that were to be taken back, whether each was found.
-pub fn cancelled(reply: &Reply, count: i64) -> Result<Answer, Strange> {
-    match reply {
-        Reply::Int(0) => Ok(Answer::Cancelled(Some(false))),
-        Reply::Int(found) if *found == count => Ok(Answer::Cancelled(Some(true))),
-        Reply::Int(found) if (0..count).contains(found) => Ok(Answer::Cancelled(None)),
-        _ => failed(reply),
-    }
+/// Of so many tickets that were to be taken back.
+pub fn cancelled(reply: &Reply, count: usize) -> Result<Vec<Answer>, Strange> {
+    let Reply::List(tickets) = reply else { return Ok(vec![failed(reply)?; count]) };
+    let answer = |reply: &Reply| match reply {
+        Reply::Int(ticket @ 0..=2) => Some(Answer::Cancelled(*ticket)),
+        _ => None,
+    };
+    let answers = tickets.iter().map(answer).collect::<Option<Vec<_>>>();
+    answers.filter(|answers| answers.len() == count).ok_or_else(|| strange(reply))
 }
 
 /// An error says that nothing was done. But for that of a defect, which may have come in the middle.
@@ -196,9 +198,9 @@ mod tests {
         assert_eq!(acquired(&Reply::Error(no.clone()), true), Ok(Answer::Failed(no)));
         assert_eq!(released(&Reply::Error(defect.clone())), Ok(Answer::Unknown(defect)));
         assert!(released(&Reply::Int(2)).is_err() && renewed(&Reply::Nil).is_err());
-        let of_three = [3, 2, 0].map(|found| cancelled(&Reply::Int(found), 3));
-        assert_eq!(of_three, [Some(true), None, Some(false)].map(|found| Ok(Answer::Cancelled(found))));
-        assert!(cancelled(&Reply::Int(4), 3).is_err());
+        assert_eq!(cancelled(&pair(Reply::Int(2), Reply::Int(0)), 2), Ok([2, 0].map(Answer::Cancelled).to_vec()));
+        assert!(cancelled(&pair(Reply::Int(1), Reply::Int(3)), 2).is_err());
+        assert!(cancelled(&pair(Reply::Int(1), Reply::Int(1)), 3).is_err() && cancelled(&Reply::Int(1), 1).is_err());
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub enum Answer {
     Released(Option<i64>),
     /// False: there was nothing to be renewed.
     Renewed(bool),
-    /// Of the tickets that were to be taken back, whether this one was found; none if that is not known.
-    Cancelled(Option<bool>),
+    /// Of a ticket that was to be taken back: 0, 1 and 2 as in the contract.
+    Cancelled(i64),
     /// The server's words; of `rlock-client`, the error's. What was asked for has not happened.
     Failed(String),
     /// The connection broke, the time was up, the error says that nobody knows: it may have happened, or may happen yet.

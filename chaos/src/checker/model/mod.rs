@@ -10,7 +10,7 @@ mod state;
 use super::by_lock::LockHistory;
 use super::spans::Spans;
 use super::verdict::{ANSWERS_ARE_EXPLAINED, Verdict};
-use crate::history::{Answer, Moment, Operation, Request, Side};
+use crate::history::{Moment, Operation, Request, Side};
 use search::{Found, search};
 use state::{Deed, Event};
 
@@ -70,29 +70,17 @@ fn events<'a>(lock: &LockHistory<'a>) -> (Vec<Event>, Vec<&'a Operation>) {
                 add(step, step.asked, step.done(), deed);
             }
         }
-        for step in may_be_taken_away(steps) {
-            add(step, step.call.at, Moment(u64::MAX), Deed::GiveUnknown { all: true });
+        for step in steps.iter().copied().filter(|step| is_left(step)) {
+            add(step, step.call.at, Moment(u64::MAX), Deed::GiveUnknown { all: false });
         }
     }
     events.sort_by_key(|event| event.called);
     (events, all)
 }
 
-/// What a ticket was granted the server takes back with the ticket or the session, until somebody takes note of it. What was
-/// renewed once is safe, if it was asked for once; and who was told that it got nothing has nothing.
-fn may_be_taken_away<'a>(steps: &[&'a Operation]) -> Vec<&'a Operation> {
-    let may_be_granted =
-        |step: &Operation| !step.did_nothing() && (step.queued.is_some() || step.known_answer().is_none());
-    let by_ticket = |step: &&Operation| step.session().is_some() && may_be_granted(step);
-    let attempts: Vec<&Operation> = steps.iter().copied().filter(by_ticket).collect();
-    let is_renewed = |step: &&Operation| matches!(step.known_answer(), Some(Answer::Renewed(true)));
-    let asked = steps.iter().filter(|step| step.asks_for().is_some()).count();
-    let is_safe = asked == 1 && steps.iter().any(is_renewed);
-    // Of a blocked client that has gone, too.
-    let is_left =
-        |step: &&Operation| step.session().is_none() && step.call.request.waits() && step.known_answer().is_none();
-    let left = steps.iter().copied().filter(is_left);
-    left.chain(if is_safe { Vec::new() } else { attempts }).collect()
+/// Whether its client may have gone while it was blocked: the server releases the one hold that it was granted then.
+fn is_left(step: &Operation) -> bool {
+    step.session().is_none() && step.call.request.waits() && step.known_answer().is_none()
 }
 
 /// The shortest and the longest lease that a script may restart when it gives back one hold of several.
@@ -190,16 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_note_of_may_be_taken_away() {
-        let told = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 10, granted());
-        let taken = |history: Written| explained(history.did("b", take(100), (1_500, 1_501), granted()));
-        assert!(taken(told()));
-        assert!(!taken(told().did("a", renew(5_000), (12, 13), Answer::Renewed(true))));
-        let at_once = Written::default().did("a", crate::checker::written::by_ticket(5_000), (0, 1), granted());
-        assert!(!taken(at_once));
-    }
-
-    #[test]
     fn what_a_client_was_granted_that_has_gone_is_taken_away() {
         let gone = |answer| {
             let waits = Written::default().did("a", wait(5_000, 4_000), (0, 500), answer);
@@ -211,18 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_a_ticket_nobody_knows_may_have_been_anything() {
+    fn what_a_ticket_was_granted_is_not_taken_away() {
         let lost = || Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
-        let taken = lost().did("b", script(100), (500, 501), refused(4_700)).did("c", take(100), (600, 601), granted());
-        assert!(explained(taken));
-    }
-
-    #[test]
-    fn the_renewal_of_another_grant_takes_note_of_nothing() {
-        let lost = Written::default().queued("a", 5_000, (0, 1)).outcome("a", 1, 700, unknown());
-        let taken = lost.did("b", script(100), (500, 501), refused(4_700)).did("c", take(20), (600, 601), granted());
-        let again = taken.did("a", take(5_000), (710, 711), granted());
-        assert!(explained(again.did("a", renew(5_000), (712, 713), Answer::Renewed(true))));
+        let held = || lost().did("b", script(100), (500, 501), refused(4_700));
+        assert!(explained(held()));
+        assert!(!explained(held().did("c", take(100), (600, 601), granted())));
     }
 
     #[test]

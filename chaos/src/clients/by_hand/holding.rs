@@ -44,7 +44,7 @@ impl Certain {
 impl ByHand {
     /// `asked`: before the lock was asked for.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
-        let mut certain = Certain::from(asked + hold.lease());
+        let mut certain = Certain { is_doubtful: wish.is_repeated, ..Certain::from(asked + hold.lease()) };
         // After a wait nobody knows when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
             // Of several locks others may be held.
@@ -172,7 +172,7 @@ impl ByHand {
         self.give_back(hold, true, Instant::now()).await;
     }
 
-    async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
+    pub(super) async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
         for one in hold.each() {
             self.give_back_one(&one, all, certain_until).await;
         }

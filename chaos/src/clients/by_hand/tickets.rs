@@ -1,7 +1,8 @@
 //! Waits by tickets of a session: several at once, on one connection for commands and one that is polled.
 //!
 //! A ticket bears the holder's name. What is granted to it begins with the renewal that follows, as after any wait. Of what
-//! was not answered it asks once more with the same ticket, or takes the ticket back; and it does to its session what happens
+//! was not answered it asks once more with the same ticket, or takes the ticket back, and releases what CANCEL says was granted
+//! to it; and it does to its session what happens
 //! to sessions: breaks the connection, does not read, ends it with tickets in it.
 
 use super::{ByHand, CONNECT, PAUSE_OF_A_FAILURE_MS};
@@ -102,12 +103,13 @@ impl ByHand {
 
     /// Asks, and goes on with what comes of it, unless that is that it has to wait. Fewer tries than all are those of one who
     /// has asked before.
-    async fn ask_by_ticket(&mut self, hold: Hold, wish: Wish, tries: u32) -> Option<Waiting> {
+    async fn ask_by_ticket(&mut self, hold: Hold, mut wish: Wish, tries: u32) -> Option<Waiting> {
         let asked = Instant::now();
         for tried in 0..tries {
+            wish.is_repeated |= tried > 0 || tries < TRIES;
             if !self.is_in_session(&hold.lock).await {
                 self.pause(PAUSE_OF_A_FAILURE_MS).await;
-                if tried > 0 || tries < TRIES {
+                if wish.is_repeated {
                     self.in_doubt(&hold).await;
                 }
                 return None;
@@ -271,38 +273,45 @@ impl ByHand {
         }
     }
 
-    /// Their tickets; and if these were not all found, whatever they may hold.
+    /// Their tickets; and what was granted to these, or may have been.
     pub(super) async fn take_back(&mut self, holds: &[Hold]) {
         if holds.is_empty() {
             return;
         }
+        let mut answers = Vec::new();
         for _ in 0..TRIES {
-            match self.cancel(holds).await {
-                Some(Answer::Cancelled(Some(true))) => return,
-                Some(Answer::Unknown(_)) => self.pause(PAUSE_OF_A_FAILURE_MS).await,
-                _ => break,
+            answers = self.cancel(holds).await;
+            if !matches!(answers.first(), Some(Answer::Unknown(_))) {
+                break;
             }
+            self.pause(PAUSE_OF_A_FAILURE_MS).await;
         }
-        for hold in holds {
-            self.in_doubt(hold).await;
+        for (place, hold) in holds.iter().enumerate() {
+            match answers.get(place) {
+                Some(Answer::Cancelled(1)) => {}
+                Some(Answer::Cancelled(2)) => self.give_back(hold, false, Instant::now()).await,
+                _ => self.in_doubt(hold).await,
+            }
         }
     }
 
-    /// None if there is no session that they could be in.
-    async fn cancel(&mut self, holds: &[Hold]) -> Option<Answer> {
-        let (session, port) = (self.session_name()?, self.session.as_ref()?.terms().port);
+    /// What came of each; nothing if there is no session that they could be in.
+    async fn cancel(&mut self, holds: &[Hold]) -> Vec<Answer> {
+        let Some(terms) = self.session.as_ref().map(Session::terms) else { return Vec::new() };
+        let (session, port) = (terms.name.clone(), terms.port);
         let tickets = holds.iter().map(|hold| hold.holder.clone());
         let command: Command = ["RLOCK.CANCEL".to_owned(), session.clone()].into_iter().chain(tickets).collect();
         let request = Request::Cancel { session };
-        let numbers: Vec<u64> = holds.iter().flat_map(|hold| self.diary.called_each(hold, &request)).collect();
-        let answer = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
-            Ok(reply) => self.plain(speech::cancelled(&reply, i64::try_from(holds.len()).expect("a few"))),
-            Err(why) => Answer::Unknown(why),
+        let numbers: Vec<_> = holds.iter().map(|hold| self.diary.called_each(hold, &request)).collect();
+        let answers = match self.connections.ask_at(port, command, self.round.answers(ASKED)).await {
+            Ok(reply) => speech::cancelled(&reply, holds.len())
+                .unwrap_or_else(|strange| vec![self.plain(Err(strange)); holds.len()]),
+            Err(why) => vec![Answer::Unknown(why); holds.len()],
         };
-        for number in numbers {
-            self.diary.answered(number, answer.clone());
+        for (numbers, answer) in numbers.iter().zip(&answers) {
+            numbers.iter().for_each(|number| self.diary.answered(*number, answer.clone()));
         }
-        Some(answer)
+        answers
     }
 
     fn session_name(&self) -> Option<String> {
