@@ -127,6 +127,18 @@ pub fn an_owner_acquires_again(world: &World) {
     }
 }
 
+/// Two waits of one owner are both served: the second enters again once the first has the lock.
+pub fn an_owner_waits_twice(world: &World) {
+    let (_server, mut eye, client) = world.with_taken("a");
+    let waits = ["first", "second"].map(|held| client.wants(held, with(plain("a"), json!({"owner": "ann"}))));
+    eye.until_waiting(1);
+    give_back(&mut eye, "a");
+    waits.map(|id| ok(client.answer(id)));
+    assert_eq!(eye.hash("a"), [("ann".to_owned(), "2".to_owned())]);
+    ["first", "second"].map(|held| ok(client.release(held)));
+    until_nothing_is_left(&mut eye, "a");
+}
+
 /// Fencing tokens grow with each grant, after a wait as well.
 pub fn tokens_grow(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");

@@ -104,6 +104,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     locks::permits_are_limited ["permit"];
     locks::several_are_all_or_none ["all"];
     locks::an_owner_acquires_again ["owner"];
+    locks::an_owner_waits_twice ["owner"];
     locks::tokens_grow ["fenced"];
     locks::tokens_of_several ["all", "fenced", "tokens"];
     locks::a_queue_may_be_long_enough ["max_waiters"];
