@@ -136,13 +136,6 @@ impl Session {
         told
     }
 
-    /// Has its tickets granted what these commands free, and is told nothing: the session ends so many ms after this.
-    pub fn granted_untold(&mut self, ttl_ms: i64, frees: &[&str]) {
-        let call = format!("RLOCK.EVENTS {} TTL {ttl_ms}", self.name);
-        let transaction = ["MULTI", &call].into_iter().chain(frees.iter().copied()).chain(["EXEC"]);
-        self.connection.say_all(transaction.map(str::to_owned));
-    }
-
     /// Sends a call for events that waits, and returns once it does. What there is to tell must have been told.
     pub fn arm(&mut self, options: &str) {
         let id = self.connection.say("CLIENT ID").as_int();

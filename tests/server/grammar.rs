@@ -37,7 +37,7 @@ impl Refusals {
             assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
         }
         session.wait_for("RLOCK.WACQUIRE queued ann 600000 WAIT 0", "waiting");
-        session.wait_for("RLOCK.RACQUIRE queued ann 600000 WAIT 1", "told");
+        session.wait_for("RLOCK.RACQUIRE queued bob 600000 WAIT 1", "told");
         assert_eq!(session.told("WAIT 10000")[0].outcome, "timeout");
         Self { tap: Tap::on(&server), before: state(&mut client), client, session, server }
     }

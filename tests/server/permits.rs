@@ -305,34 +305,6 @@ fn a_copy_has_permits_of_its_own() {
     assert_eq!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 1"), Reply::Nil);
 }
 
-/// Either takes the permit with it only if the other was not granted it as well.
-#[test]
-fn a_grant_that_is_taken_back_leaves_the_permit_to_whoever_shares_it() {
-    let (server, mut client, mut ann) = Server::with_session();
-    for former in [false, true] {
-        client.say("RLOCK.PACQUIRE k holder 600000 LIMIT 1");
-        ann.wait_for("RLOCK.PACQUIRE k ann 600000 LIMIT 1 WAIT 0", "1");
-        ann.wait_for("RLOCK.PACQUIRE k ann 500000 LIMIT 1 WAIT 0", "2");
-        ann.wait_for("RLOCK.PACQUIRE k ann 550000 LIMIT 1 WAIT 0", "3");
-        client.say("RLOCK.RELEASE k holder");
-        assert_eq!(holders(&mut client), ["ann"]);
-        let order = if former { ["1", "2", "3"] } else { ["3", "1", "2"] };
-        for (ticket, is_left) in order.into_iter().zip([1, 1, 0]) {
-            assert_eq!(ann.cancel(ticket), Reply::Int(1));
-            assert_eq!(client.say("ZCARD k"), Reply::Int(is_left), "after {ticket} of {order:?}");
-        }
-    }
-    // What it had before it waited is its own: within a grace it waits for what it has.
-    client.say("RLOCK.PACQUIRE k ann 600000 LIMIT 1");
-    begin(&mut client, LONG_MS);
-    let mut ann = Session::open(&server, "ann-again");
-    ann.wait_for("RLOCK.PACQUIRE k ann 700000 LIMIT 1 WAIT 0", "again");
-    end(&mut client);
-    wait_until("it is granted", || client.figure("waiters") == 0);
-    assert_eq!(ann.cancel("again"), Reply::Int(1));
-    assert_eq!(holders(&mut client), ["ann"]);
-}
-
 fn who_waits_is_let_in_as_permits_are_given_back(scene: &mut Scene) {
     scene.say_all(["h1", "h2", "h3"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
     let mut line: Vec<_> =

@@ -242,42 +242,6 @@ fn a_session_is_told_once_and_of_the_shortest_lease() {
 }
 
 #[test]
-fn what_a_ticket_was_granted_is_given_back_on_all_locks() {
-    let (server, mut client, mut ann) = Server::with_session();
-    let ask = |who: &str| format!("RLOCK.MACQUIRE 3 a b c {who} 600000 WAIT 0");
-    client.say("RLOCK.ACQUIRE b holder 600000");
-    ann.wait_for(&ask("ann"), "1");
-    client.say("RLOCK.RELEASE b holder");
-    let mut bob = start_waiting(&server, &ask("bob"));
-    assert_eq!(ann.cancel("1"), Reply::Int(1));
-    assert_eq!(bob.receive(), Reply::Nil);
-    client.say("RLOCK.BREAK c");
-    ann.wait_for(&ask("ann"), "2");
-    assert_eq!(ann.cancel("2"), Reply::Int(1), "and one that waits leaves all");
-    client.say_all(["RLOCK.RELEASE a bob", "RLOCK.RELEASE b bob"]);
-    assert_eq!((client.keys(), client.figure("waiters")), (vec![], 0));
-    // A hold that is not as it was granted stays.
-    client.say("RLOCK.ACQUIRE b holder 600000");
-    ann.wait_for(&ask("ann"), "3");
-    client.say_all(["RLOCK.RELEASE b holder", "RLOCK.RENEW b ann 700000"]);
-    assert_eq!(ann.cancel("3"), Reply::Int(1));
-    assert_eq!(client.keys(), ["b"]);
-}
-
-#[test]
-fn a_sessions_end_gives_back_what_it_was_not_told_of() {
-    let (server, mut client) = Server::with_client();
-    let mut ann = Session::open_for(&server, "short", 600_000);
-    client.say("RLOCK.ACQUIRE b holder 600000");
-    ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
-    ann.granted_untold(1_000, &["RLOCK.RELEASE b holder"]);
-    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:1}"; 2]);
-    let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 2 b a bob 600000 WAIT 0");
-    assert_eq!(bob.receive(), Reply::Nil);
-    assert_eq!(client.figures(["sessions", "waiters", "revocations_due"]), [0; 3]);
-}
-
-#[test]
 fn whoever_dies_untold_gives_back_all_locks() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE b holder 600000");
@@ -360,29 +324,6 @@ fn on_a_node_of_a_cluster_a_transaction_touches_only_its_own_keys() {
         assert_eq!(bob.receive(), Reply::Nil, "{free:?}");
         client.say_all(["RLOCK.RELEASE {k}a bob", "RLOCK.RELEASE {k}b bob"]);
     }
-}
-
-/// Each grant of one name lets the next of the same name in: one after the other, and not one within the other.
-#[test]
-fn thousands_under_one_name_are_let_in_together() {
-    const SESSIONS: usize = 20;
-    const EACH: usize = 1_000;
-    let (server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE a holder 600000");
-    let mut sessions: Vec<_> = (0..SESSIONS).map(|number| Session::open(&server, &number.to_string())).collect();
-    for session in &mut sessions {
-        let name = session.name.clone();
-        let asked = client
-            .say_all((0..EACH).map(|ticket| format!("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0 SESSION {name} {ticket}")));
-        assert!(asked.iter().all(|reply| *reply == text("WAITING")));
-    }
-    client.say_all(["CONFIG SET slowlog-log-slower-than 200000", "SLOWLOG RESET"]);
-    client.say("RLOCK.RELEASE a holder");
-    for session in &mut sessions {
-        session.until_told(EACH);
-    }
-    assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:20000}"; 2]);
-    assert_eq!(client.say("SLOWLOG GET"), list([]), "and nobody waits for them");
 }
 
 /// A scene in which a set of bob's waits for both locks, of which ann has the second.

@@ -41,7 +41,7 @@ fn a_ticket_has_a_name_of_1_to_64_bytes() {
     let ask = ["RLOCK.RACQUIRE", "queued", "h", "1", "WAIT", "0", "SESSION", OPEN].map(str::as_bytes);
     for name in [&b"t"[..], &long.as_bytes()[..64], b"\0", b"\xff\r\n"] {
         assert_eq!(refused.client.run(&[&ask[..], &[name]].concat()), text("WAITING"));
-        assert_eq!(refused.client.run(&[&b"RLOCK.CANCEL"[..], OPEN.as_bytes(), name]), Reply::Int(1));
+        assert_eq!(refused.client.run(&[&b"RLOCK.CANCEL"[..], OPEN.as_bytes(), name]), list([Reply::Int(1)]));
     }
 }
 
@@ -153,36 +153,36 @@ fn a_session_that_is_not_open_is_named() {
 fn a_ticket_that_is_in_use_is_for_nothing_else() {
     let mut refused = Refusals::prepare();
     // One waits to write, and the event of the other, which waited to read, is not acknowledged.
-    for (ticket, kind, other_kind) in
-        [("waiting", "RLOCK.WACQUIRE", "RLOCK.RACQUIRE"), ("told", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE")]
+    for (ticket, holder, kind, other_kind) in
+        [("waiting", "ann", "RLOCK.WACQUIRE", "RLOCK.RACQUIRE"), ("told", "bob", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE")]
     {
         for other in [
-            &format!("{kind} queued bob 600000"),
-            &format!("{other_kind} queued ann 600000"),
-            &format!("{kind} read ann 600000"),
-            &format!("{kind} free ann 600000"),
-            "RLOCK.ACQUIRE queued ann 600000",
+            &format!("{kind} queued cid 600000"),
+            &format!("{other_kind} queued {holder} 600000"),
+            &format!("{kind} read {holder} 600000"),
+            &format!("{kind} free {holder} 600000"),
+            &format!("RLOCK.ACQUIRE queued {holder} 600000"),
             // A token is part of what is waited for: who asks for one must not be told without.
-            &format!("{kind} queued ann 600000 FENCED"),
+            &format!("{kind} queued {holder} 600000 FENCED"),
         ] {
             let call = format!("{other} WAIT 0 SESSION {OPEN} {ticket}");
             refused.one(&call, "ERR", "ticket is in use for another wait");
         }
         // The same key of another database is another lock.
         refused.session.other.say("SELECT 7");
-        let reply = refused.session.ask(&format!("{kind} queued ann 600000 WAIT 0"), ticket);
+        let reply = refused.session.ask(&format!("{kind} queued {holder} 600000 WAIT 0"), ticket);
         assert!(reply.as_error().starts_with("ERR ticket is in use for another wait"), "{reply:?}");
         refused.session.other.say("SELECT 0");
         // The same wait, with another lease, time limit or bound, is the same one: nothing is queued twice.
         for options in ["600000 WAIT 0", "1000 WAIT 0", "600000 WAIT 5", "600000 WAIT 0 MAX 1"] {
-            assert_eq!(refused.session.ask(&format!("{kind} queued ann {options}"), ticket), text("WAITING"));
+            assert_eq!(refused.session.ask(&format!("{kind} queued {holder} {options}"), ticket), text("WAITING"));
             refused.is_as_before();
         }
     }
     // A ticket of the same name of another session is another ticket.
-    let mut bob = Session::open(&refused.server, "bob");
-    bob.wait_for("RLOCK.RACQUIRE queued bob 600000 WAIT 0", "waiting");
+    let mut cid = Session::open(&refused.server, "cid");
+    cid.wait_for("RLOCK.RACQUIRE queued cid 600000 WAIT 0", "waiting");
     // And one that is done with is free again.
     assert_eq!(refused.session.told("ACK 1"), []);
-    refused.session.wait_for("RLOCK.WACQUIRE queued bob 600000 WAIT 0", "told");
+    refused.session.wait_for("RLOCK.WACQUIRE queued dan 600000 WAIT 0", "told");
 }

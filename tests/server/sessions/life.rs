@@ -176,7 +176,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
     let refused = loop {
         number += 1;
         ann.connection.say("PING");
-        let reply = ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", &number.to_string());
+        let reply = ann.ask(&format!("RLOCK.ACQUIRE k ann{number} 600000 WAIT 0"), &number.to_string());
         if let Reply::Error(line) = reply {
             break line;
         }

@@ -20,45 +20,89 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
     }
 }
 
-/// What could not be taken back at once is taken back when it can be, without anybody who waits; and never from who has
-/// the lock by then, though it be the same holder.
+/// One hold, of the side that it waited for, whatever has become of the lock meanwhile; of several locks one of each.
 #[test]
-fn a_grant_to_a_dead_client_is_taken_back_when_the_time_has_come() {
-    let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
-    let mut client = server.client();
+fn what_a_dead_client_was_granted_is_released_though_it_was_renewed() {
+    let (server, mut client) = Server::with_client();
+    for (take, ask, meanwhile, left) in [
+        ("ACQUIRE k ann", "ACQUIRE k dying", "RENEW k dying 700000", "{}"),
+        ("ACQUIRE k ann", "ACQUIRE k dying", "ACQUIRE k dying 700000", "{dying:1}"),
+        ("WACQUIRE k ann", "WACQUIRE k dying", "RENEW k dying 700000", "{}"),
+        ("WACQUIRE k ann", "WACQUIRE k dying", "RACQUIRE k dying 700000", "{dying:1,mode:read}"),
+        ("WACQUIRE k ann", "RACQUIRE k dying", "RENEW k dying 700000", "{}"),
+        ("WACQUIRE k ann", "RACQUIRE k dying", "RACQUIRE k dying 700000", "{dying:1,mode:read}"),
+        ("PACQUIRE k ann", "PACQUIRE k dying", "RENEW k dying 700000", "{}"),
+        ("MACQUIRE 2 k l ann", "MACQUIRE 2 l k dying", "RENEW k dying 700000", "{}"),
+        ("MACQUIRE 2 k l ann", "MACQUIRE 2 l k dying", "ACQUIRE k dying 700000", "{dying:1}"),
+    ] {
+        let limit = if take.starts_with('P') { " LIMIT 1" } else { "" };
+        client.say(&format!("RLOCK.{take} 600000{limit}"));
+        let dying = start_waiting(&server, &format!("RLOCK.{ask} 600000{limit} WAIT 0"));
+        let id = client_waiting_first(&mut client);
+        let meanwhile = format!("RLOCK.{meanwhile}");
+        let replies = client.transaction([
+            "RLOCK.RELEASE k ann",
+            "RLOCK.RELEASE l ann",
+            &meanwhile,
+            &format!("CLIENT KILL ID {id}"),
+        ]);
+        assert!(matches!(replies[2], Reply::Nil | Reply::Int(1)), "{ask} has the lock: {replies:?}");
+        drop(dying);
+        wait_until("its hold is released", || client.figure("revocations_due") == 0);
+        assert_eq!((&*client.fields("k"), client.expiry("l")), (left, -2), "{ask}, {meanwhile}");
+        client.say("FLUSHALL");
+    }
+}
+
+/// A full server is unlocked all the same, and grants the lock to nobody.
+#[test]
+fn what_a_dead_client_was_granted_is_released_when_the_server_may_write() {
+    let (server, mut client) = Server::with_client();
     for (unfit, fit) in [
         ("CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE"),
         ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
         ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
     ] {
-        for lease in [600_000, 100] {
-            client.say("RLOCK.ACQUIRE k ann 600000");
-            let dying = start_waiting(&server, &format!("RLOCK.ACQUIRE k dying {lease} WAIT 0"));
-            let id = client_waiting_first(&mut client).to_string();
-            let unfit: Vec<_> = unfit.split(' ').collect();
-            client.send_together(&[&["RLOCK.RELEASE", "k", "ann"], &["CLIENT", "KILL", "ID", &id], &unfit]);
-            assert_eq!(client.receive(), Reply::Int(1));
-            assert_eq!((client.receive(), client.receive()), (Reply::Int(1), text("OK")));
-            drop(dying);
-            if lease == 600_000 {
-                let later = client.time_ms() + 300;
-                wait_until("it has been tried for a while", || client.time_ms() > later);
-                // Only a pause forbids to give back.
-                let is_paused = fit == "CLIENT UNPAUSE";
-                assert_eq!(client.expiry("k") == -2, !is_paused, "{unfit:?}");
-                client.say(fit);
-                wait_until("nobody has the lock", || client.expiry("k") == -2);
-            } else {
-                wait_until("the lease has ended", || client.expiry("k") == -2);
-                client.say(fit);
-            }
-            // Another life of the same holder.
-            assert_eq!(client.say("RLOCK.ACQUIRE k dying 600000"), Reply::Nil);
-            client.say("RLOCK.ACQUIRE other ann 600000");
-            assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
-            assert_eq!(client.fields("k"), "{dying:1}", "{unfit:?}, a lease of {lease} ms");
-            client.say("FLUSHALL");
-        }
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 600000 WAIT 0");
+        let id = client_waiting_first(&mut client).to_string();
+        let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
+        let words: Vec<_> = unfit.split(' ').collect();
+        client.send_together(&[&["RLOCK.RELEASE", "k", "ann"], &["CLIENT", "KILL", "ID", &id], &words]);
+        assert_eq!(client.receive(), Reply::Int(1));
+        assert_eq!((client.receive(), client.receive()), (Reply::Int(1), text("OK")));
+        drop(dying);
+        let is_paused = fit == "CLIENT UNPAUSE";
+        wait_until("it is released, or due", || client.figure("revocations_due") == i64::from(is_paused));
+        let begun = client.time_ms();
+        wait_until("it has been tried for a while", || client.time_ms() > begun + 100);
+        assert_eq!((client.expiry("k") == -2, client.figure("waiters")), (!is_paused, 1), "{unfit}");
+        client.say(fit);
+        assert_eq!(bob.receive(), Reply::Nil, "{unfit}");
+        assert_eq!((&*client.fields("k"), client.figure("revocations_due")), ("{bob:1}", 0), "{unfit}");
+        client.say("RLOCK.RELEASE k bob");
+    }
+}
+
+/// Another server decides then, or the lock is another one's.
+#[test]
+fn what_a_dead_client_was_granted_stays_after_a_change_of_roles_or_of_databases() {
+    let (server, mut client) = Server::with_client();
+    let role: &[&[&str]] = &[&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]];
+    for (changes, database) in [(role, "SELECT 0"), (&[&["SWAPDB", "0", "1"]], "SELECT 1")] {
+        client.say("RLOCK.ACQUIRE k ann 600000");
+        let dying = start_waiting(&server, "RLOCK.ACQUIRE k dying 600000 WAIT 0");
+        let id = client_waiting_first(&mut client).to_string();
+        // All in one turn of the server.
+        let before: &[&[&str]] = &[&["RLOCK.RELEASE", "k", "ann"], &["CLIENT", "KILL", "ID", &id]];
+        client.send_together(&[before, changes].concat());
+        assert!((0..2 + changes.len()).all(|_| !matches!(client.receive(), Reply::Error(_))), "{changes:?}");
+        drop(dying);
+        client.say(database);
+        client.say("RLOCK.ACQUIRE other ann 600000");
+        assert!(client.say("RLOCK.ACQUIRE other bob 10 WAIT 20").as_int() > 0, "everything is caught up with");
+        assert_eq!((&*client.fields("k"), client.figure("revocations_due")), ("{dying:1}", 0), "{changes:?}");
+        client.say_all(["FLUSHALL", "SELECT 0"]);
     }
 }
 

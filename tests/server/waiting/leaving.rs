@@ -10,8 +10,8 @@ fn a_wait_ends_at_its_deadline(scene: &mut Scene) {
     for (key, side) in [("plain", ""), ("read", "R"), ("written", "W")] {
         scene.say(&format!("RLOCK.{}ACQUIRE {key} ann 600000", if side.is_empty() { "" } else { "W" }));
         let asked = scene.time_ms();
-        let mut line = ["WAIT 30", "WAIT 31 FENCED"]
-            .map(|options| scene.wait(&format!("RLOCK.{side}ACQUIRE {key} bob 600000 {options}")));
+        let mut line = ["bob 600000 WAIT 30", "cid 600000 WAIT 31 FENCED"]
+            .map(|ask| scene.wait(&format!("RLOCK.{side}ACQUIRE {key} {ask}")));
         for waiter in &mut line {
             let outcome = waiter.outcome();
             assert!(matches!(outcome, Outcome::TimeIsUp(1..=599_970)), "{key}: {outcome:?}");

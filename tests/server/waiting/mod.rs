@@ -9,6 +9,7 @@ mod handing_over;
 mod killed;
 mod leaving;
 mod moving_on;
+mod places;
 pub mod scene;
 mod unfit_servers;
 

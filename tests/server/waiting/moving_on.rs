@@ -125,12 +125,12 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
         ("RENAME text k", "WRONGTYPE"),
         ("COPY text k REPLACE", "WRONGTYPE"),
         ("RESTORE", "WRONGTYPE"),
-        ("HSET k bob x", "WRONGTYPE"),
+        ("HSET k bob x cid x", "WRONGTYPE"),
         ("HSET k mode write other:write 1", "WRONGKIND"),
     ] {
         scene.say("SET text hello");
         scene.say("RLOCK.ACQUIRE k ann 600000");
-        let mut line = [(); 2].map(|()| scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0"));
+        let mut line = ["bob", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));
         match becomes.split_once(' ') {
             None => assert_eq!(scene.run(&["EVAL", restore, "1", "k"]), text("OK")),
             // In one step: nobody is granted it in between.

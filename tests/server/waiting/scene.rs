@@ -1,12 +1,12 @@
 //! A server, a client that does everything except wait, and the waiters: blocked clients, and tickets of one session, in
 //! turn.
 
-use rlock_testing::{Client, Event, Reply, Server, Session, start_waiting, wait_until};
+use rlock_testing::{Client, Event, Reply, Server, Session, list, start_waiting, wait_until};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// What the first waiter is. The second is the other, and so on.
+/// A kind of waiter. Of a scene's first one: the second is of the other kind, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     Client,
@@ -63,29 +63,39 @@ impl<'a> Scene<'a> {
         self.session.borrow().session.name.clone()
     }
 
-    fn next_is_a_ticket(&mut self) -> bool {
-        self.waits += 1;
-        (self.waits % 2 == 0) == (self.first == First::Client)
+    fn next(&self) -> First {
+        if (self.waits % 2 == 0) == (self.first == First::Client) { First::Client } else { First::Ticket }
     }
 
-    /// Has the next of those who wait send its command, and returns once it waits.
+    /// Has the next waiter send its command, and returns once it waits.
     pub fn wait(&mut self, command: &str) -> Waiter {
-        if self.next_is_a_ticket() {
-            let name = self.waits.to_string();
-            self.session.borrow_mut().session.wait_for(command, &name);
-            Waiter::Ticket(name, Rc::clone(&self.session))
-        } else {
-            Waiter::Blocked(start_waiting(self.server, command))
+        self.wait_as(self.next(), command)
+    }
+
+    /// The same, for a waiter of this kind.
+    pub fn wait_as(&mut self, kind: First, command: &str) -> Waiter {
+        self.waits += 1;
+        match kind {
+            First::Client => Waiter::Blocked(start_waiting(self.server, command)),
+            First::Ticket => {
+                let name = self.waits.to_string();
+                self.session.borrow_mut().session.wait_for(command, &name);
+                Waiter::Ticket(name, Rc::clone(&self.session))
+            }
         }
     }
 
-    /// Has the next of those who wait send its command where nobody has to wait.
+    /// Has the next waiter send its command where it does not have to wait.
     pub fn ask(&mut self, command: &str) -> Reply {
-        if self.next_is_a_ticket() {
-            let name = self.waits.to_string();
-            self.session.borrow_mut().session.ask(command, &name)
-        } else {
-            self.server.client().say(command)
+        self.ask_as(self.next(), command)
+    }
+
+    /// The same, for a waiter of this kind.
+    pub fn ask_as(&mut self, kind: First, command: &str) -> Reply {
+        self.waits += 1;
+        match kind {
+            First::Client => self.server.client().say(command),
+            First::Ticket => self.session.borrow_mut().session.ask(command, &self.waits.to_string()),
         }
     }
 }
@@ -136,7 +146,9 @@ impl Waiter {
         let waiters = watch.figure("waiters");
         match self {
             Self::Blocked(client) => drop(client),
-            Self::Ticket(name, told) => assert_eq!(told.borrow_mut().session.cancel(&name), Reply::Int(1)),
+            Self::Ticket(name, told) => {
+                assert_eq!(told.borrow_mut().session.cancel(&name), list([Reply::Int(1)]));
+            }
         }
         wait_until("it has left", || watch.figure("waiters") < waiters);
     }
