@@ -189,7 +189,7 @@
 //! connection breaks, the places are kept, as long as there is another one within 3 s. The client loses them when the
 //! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that vanishes
 //! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and a wait is granted a
-//! lease of 3 s at most (a fixed one: whole), which the client makes as long as it is to be within a moment, while you work. So
+//! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
 //! [`Guard::remaining`] may be short at first.
 //!
 //! **In a grace no lock is granted**, not even a free one: with the setting `rlock.grace`, for that long after the server was

@@ -79,8 +79,12 @@ impl<F> Lock<F> {
     /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
     /// acquires it again waits for itself.
     ///
-    /// An owner is for one client at a time. To the server all clients that use one owner are one holder, so two
-    /// programs with one owner have the lock at the same time. 1 to 512 bytes, not `mode`, and not ending in `:write`.
+    /// An owner is for one client at a time. To the server all clients that use one owner are one holder: two programs
+    /// with one owner have the lock at the same time, and if both wait for it, the later wait takes the place of the
+    /// earlier one, which fails with [`ErrorKind::Refused`]. Within a client the acquires of an owner go one after the
+    /// other; while one waits, [`try_acquire`](Self::try_acquire) returns `None`.
+    ///
+    /// 1 to 512 bytes, not `mode`, and not ending in `:write`.
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Arc::from(owner.as_ref()));
         self
@@ -134,7 +138,7 @@ impl<F, K> Lock<F, K> {
     /// It overtakes no client that waits, and has no place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no hold behind: a request that may have been granted is taken back in the
+    /// Dropped at any time, it leaves no hold behind: what a request may have been granted is released in the
     /// background.
     ///
     /// # Errors
@@ -152,8 +156,8 @@ impl<F, K> Lock<F, K> {
     /// the server restarts or fails over, the place is lost, and it is asked again from the end.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves neither a waiter nor a hold behind: in the background the server is told that it
-    /// waits no more, and a grant that came all the same is taken back.
+    /// Dropped at any time, it leaves neither a waiter nor a hold behind: in the background the client cancels the wait,
+    /// and releases the lock if it was granted all the same.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as

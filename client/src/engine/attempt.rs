@@ -1,9 +1,10 @@
 //! One attempt to acquire a lock: tried once, then waited for by a ticket. What becomes of it when its caller has gone or
 //! its time is over is in `leaving`.
 //!
-//! **A wait asks for a short lease.** A machine that is gone without a word keeps the lock from the next one for as long
-//! as that, and each of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short
-//! lease lasts: its renewal to the whole one comes soon, beside the caller's work.
+//! **A wait asks for a short lease.** A grant is its holder's from the moment it is made, and the server never takes it
+//! back: a machine that is gone without a word keeps the lock from the next one for as long as the lease lasts, and each
+//! of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short lease lasts:
+//! its renewal to the whole one comes soon, beside the caller's work.
 //!
 //! It is renewed before it is the caller's where too little of it is left; where nobody renews it later; where the owner
 //! has the lock already, since the server keeps a lease for each read hold; where replicas are to confirm it; and where
@@ -12,6 +13,10 @@
 //! **Of several locks** there is one request and one answer for all. Each is held for itself, and so are they renewed and
 //! given back; only a grant that is renewed because little of it may be left is asked for once more as a whole: then the server begins
 //! all or none of it anew.
+//!
+//! **An owner's attempts ask one after the other.** In the server a second wait of one holder takes the place of the
+//! first one. So they pass a gate: a later one asks when the earlier one has the lock, or has left nothing behind. A try
+//! behind one that waits in the server's queue fails at once.
 
 mod leaving;
 
@@ -20,7 +25,7 @@ use super::fault::{Fault, What};
 use super::hold::{Began, End, Hold};
 use super::lease::{Lease, vouched_until};
 use super::pause::{Outage, Pause};
-use super::request::{self, Leased, Verdict, Wait};
+use super::request::{self, Cancelled, Leased, Verdict, Wait};
 use super::resp::Reply;
 use super::route::Route;
 use super::session::Ticket;
@@ -35,7 +40,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Level, debug};
 
-/// The lease that a wait asks for at most, unless it is fixed: that one is handed over whole, without a renewal.
+/// The lease that a wait asks for at most, unless its owner has the lock already, for longer.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
 /// Of what was asked for this part is left where it is renewed beside the work: time for two tries, which take a sixth
@@ -85,8 +90,6 @@ pub(super) struct Attempt {
     lane: Lane,
     /// Gone with its caller.
     tell: Option<Tell<Outcome>>,
-    /// See [`Hold::attempt_begins`].
-    began: u64,
     state: State,
     /// The request that is under way.
     errand: u64,
@@ -115,8 +118,9 @@ pub(super) struct Attempt {
 }
 
 enum State {
-    /// A release of the same owner is under way, which could come after our request and take what it gave.
-    BehindRelease,
+    /// An earlier attempt of the same owner is under way; or a release, which could come after our request and take what
+    /// it gave.
+    AtGate,
     Asking,
     /// An event will tell.
     Waiting,
@@ -133,7 +137,7 @@ enum State {
     },
     /// Its caller has gone; the answer to a request will say whether something is to be given back.
     Leaving,
-    /// The same, of a ticket that is being cancelled.
+    /// The same, of a ticket that is being cancelled, unless its event comes first.
     Withdrawing(Pause),
 }
 
@@ -180,11 +184,8 @@ impl Attempt {
 
     /// The lease to ask for.
     pub(super) fn lease(&self, hold: &Hold, waits: bool, now: Instant) -> Duration {
-        let length = match self.terms.lease {
-            Lasting::Kept(whole) if waits => whole.min(LEASE_OF_A_WAIT),
-            lease => lease.length(),
-        };
-        hold.lease_for(length, now)
+        let whole = self.terms.lease.length();
+        hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole }, now)
     }
 
     fn is_doubtful(&self) -> bool {
@@ -220,10 +221,11 @@ impl Engine {
         }
         let Some(hold) = self.holds.get_mut(&hold_id) else { return };
         hold.users += 1;
-        let began = hold.attempt_begins(terms.side, terms.lease.length());
-        let is_behind_release = hold.releasing > 0;
+        hold.attempt_begins(terms.side, terms.lease.length());
+        if named {
+            hold.gate.push_back(id);
+        }
         let crowd = (!until.is_over(now)).then(|| self.crowds.entry(hold.key.clone()).or_default().join());
-        let state = if is_behind_release { State::BehindRelease } else { State::Asking };
         let attempt = Attempt {
             hold: hold_id,
             more,
@@ -232,8 +234,7 @@ impl Engine {
             // Of an owner, whose requests set one lease, none may overtake another.
             lane: if named { Lane::Own } else { lane },
             tell: Some(tell),
-            began,
-            state,
+            state: State::AtGate,
             errand: 0,
             open: 0,
             lost: false,
@@ -250,8 +251,22 @@ impl Engine {
             end,
         };
         self.attempts.insert(id, attempt);
-        if !is_behind_release {
-            self.asks(id);
+        if named { self.opens_gate(hold_id) } else { self.asks(id) }
+    }
+
+    /// The first attempt of an owner asks, unless it does already. While it waits in the server's queue, tries behind it
+    /// end: the lock is not free.
+    pub(super) fn opens_gate(&mut self, hold: HoldId) {
+        let Some(hold) = self.holds.get(&hold).filter(|hold| hold.releasing == 0) else { return };
+        let Some((id, first)) = hold.gate.front().and_then(|id| Some((*id, self.attempts.get(id)?))) else { return };
+        match first.state {
+            State::AtGate => self.asks(id),
+            State::Waiting => {
+                let is_over = |id: &u64| self.attempts.get(id).is_some_and(|it| it.until.is_over(self.now));
+                let tries: Vec<_> = hold.gate.iter().skip(1).copied().filter(is_over).collect();
+                tries.into_iter().for_each(|id| self.ends(id, Ok(None)));
+            }
+            _ => {}
         }
     }
 
@@ -309,7 +324,7 @@ impl Engine {
                 // It may be another one's of the same owner, if what was granted to this one had ended by then.
                 Ok(true)
                     if attempt.granted_until.is_none_or(|until| until <= now)
-                        && self.holds.get(&attempt.hold).is_some_and(|hold| hold.has_others(attempt.began)) =>
+                        && self.holds.get(&attempt.hold).is_some_and(Hold::is_shared) =>
                 {
                     attempt.lost = true;
                     self.asks(id);
@@ -336,18 +351,18 @@ impl Engine {
             },
             State::Leaving => {
                 let lost = is_granted(&answer) || attempt.is_doubtful();
-                self.left(id, lost);
+                self.left(id, lost, false);
             }
             State::Withdrawing(pause) => {
                 let next = self.now + pause.next();
-                match (answer.and_then(|answer| request::yes_or_no(&answer)), attempt.ticket.clone()) {
-                    (Ok(was_found), _) => self.withdrawn(id, was_found),
+                match (answer.and_then(|answer| request::cancelled(&answer)), attempt.ticket.clone()) {
+                    (Ok(cancelled), _) => self.withdrawn(id, cancelled),
                     (Err(fault), Some(ticket)) if self.cancel_failed(&ticket, &fault) => self.wakes(id, next),
-                    // With its session everything of it is gone, by the server itself.
-                    (Err(_), _) => self.withdrawn(id, false),
+                    // Its place is gone with its session; what it was granted before is not.
+                    (Err(_), _) => self.withdrawn(id, Cancelled::Unknown),
                 }
             }
-            State::BehindRelease | State::Waiting | State::Pausing { .. } => {}
+            State::AtGate | State::Waiting | State::Pausing { .. } => {}
         }
     }
 
@@ -375,7 +390,9 @@ impl Engine {
                 crowd.waits();
             }
         }
+        let hold = attempt.hold;
         self.wakes(id, next);
+        self.opens_gate(hold);
     }
 
     /// Somebody else has it, or is before us.
@@ -396,8 +413,13 @@ impl Engine {
     /// What has become of its ticket.
     pub(super) fn ticket_told(&mut self, id: u64, node: NodeId, outcome: Result<Verdict, Fault>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        if !matches!(attempt.state, State::Asking | State::Waiting | State::Pausing { granted: false }) {
-            return;
+        match attempt.state {
+            State::Asking | State::Waiting | State::Pausing { granted: false } => {}
+            State::Withdrawing(_) => {
+                let is_granted = matches!(outcome, Ok(Verdict::Granted { .. }));
+                return self.withdrawn(id, if is_granted { Cancelled::Granted } else { Cancelled::Waited });
+            }
+            _ => return,
         }
         attempt.ticket = None;
         let (errand, hold) = (std::mem::take(&mut attempt.errand), attempt.hold);
@@ -412,9 +434,13 @@ impl Engine {
                 self.granted(id, tokens, lease, is_sure);
             }
             Ok(_) => self.busy(id),
-            Err(fault) => {
+            Err(mut fault) => {
                 if fault.doubts_the_server() {
                     self.doubt(node);
+                }
+                // If an earlier request of this very attempt came late, it asks again.
+                if fault.is_replaced() && self.attempts.get(&id).is_some_and(Attempt::is_doubtful) {
+                    fault.what = What::NotNow;
                 }
                 let key = self.holds.get(&hold).map(|hold| hold.key.clone());
                 key.and_then(|key| self.redirected(&fault, node, &key));
@@ -514,12 +540,14 @@ impl Engine {
 
     /// Its time is over. What is known then: that somebody else was before us, or only that nobody has answered.
     pub(super) fn attempt_is_late(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Some(attempt) = self.attempts.get(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        let trouble = match (&attempt.state, attempt.trouble.take()) {
+        // One at the gate knows what the first one does.
+        let first = hold.gate.front().and_then(|first| self.attempts.get(first)).unwrap_or(attempt);
+        let trouble = match (&attempt.state, first.trouble.clone()) {
             (State::Confirming { .. } | State::Leaving | State::Withdrawing(_), _) => return,
             (State::Renewing | State::Pausing { granted: true }, trouble) => trouble.unwrap_or_else(Fault::timed_out),
-            (_, None) if attempt.is_behind => return self.ends(id, Ok(None)),
+            (_, None) if first.is_behind => return self.ends(id, Ok(None)),
             (_, trouble) => trouble.unwrap_or_else(Fault::timed_out),
         };
         let key = hold.key.clone();
@@ -632,15 +660,6 @@ impl Engine {
 
     fn gives_back(&mut self, grant: &Grant) {
         grant.all().for_each(|one| self.release(one, Lane::Own, None));
-    }
-
-    /// A release has ended, behind which others of its owner wait.
-    pub(super) fn release_is_over(&mut self, hold: HoldId) {
-        let behind = |attempt: &Attempt| attempt.hold == hold && matches!(attempt.state, State::BehindRelease);
-        let waiting: Vec<_> = self.attempts.iter().filter(|(_, it)| behind(it)).map(|(id, _)| *id).collect();
-        for id in waiting {
-            self.asks(id);
-        }
     }
 }
 

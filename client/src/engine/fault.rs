@@ -146,6 +146,11 @@ impl Fault {
         self.code() == "QUEUEFULL"
     }
 
+    /// Whether a later request of the same holder has taken the place in the queue.
+    pub(super) fn is_replaced(&self) -> bool {
+        matches!(&self.cause, Cause::Server(line) if line.starts_with("UNBLOCKED another request of this holder"))
+    }
+
     /// Whether something else is in the lock's place.
     pub(super) fn is_overwritten(&self) -> bool {
         matches!(self.code(), "WRONGTYPE" | "WRONGKIND")

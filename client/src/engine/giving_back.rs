@@ -191,14 +191,10 @@ impl Engine {
             _ => {}
         }
         if extent == Extent::All {
-            let is_last = self.holds.get_mut(&hold).is_some_and(|hold| {
+            if let Some(hold) = self.holds.get_mut(&hold) {
                 hold.releasing -= 1;
-                // Nobody else asks under a holder that was made for one guard.
-                hold.releasing == 0 && hold.named
-            });
-            if is_last {
-                self.release_is_over(hold);
             }
+            self.opens_gate(hold);
         }
         match (answer.and_then(|answer| request::released(&answer)), extent) {
             (Ok(true), _) => {

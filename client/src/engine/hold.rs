@@ -10,6 +10,7 @@ use super::pause::Pause;
 use super::request::{Extent, Leased};
 use super::terms::{Replicas, Side};
 use crate::loss::Loss;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ pub(super) struct Hold {
     pub named: bool,
     guards: Vec<Guarded>,
     sides: [Count; Side::ALL.len()],
-    /// How many were granted, of any side.
-    granted: u64,
+    /// The attempts of an owner, in the order in which they came: only the first one asks.
+    pub gate: VecDeque<u64>,
     until: Instant,
     /// The longest lease that was asked for since somebody is there.
     longest: Duration,
@@ -93,8 +94,8 @@ pub(super) struct Began {
 
 impl Hold {
     pub(super) fn new(key: Arc<[u8]>, holder: Arc<[u8]>, named: bool, now: Instant) -> Self {
-        let (guards, sides, granted, longest, releasing, users, keep) = Default::default();
-        Self { key, holder, named, guards, sides, granted, until: now, longest, releasing, users, keep }
+        let (guards, sides, gate, longest, releasing, users, keep) = Default::default();
+        Self { key, holder, named, guards, sides, gate, until: now, longest, releasing, users, keep }
     }
 
     pub(super) fn names(&self) -> (&[u8], &[u8]) {
@@ -106,16 +107,12 @@ impl Hold {
     }
 
     /// The lease to ask for: never less than what is left of what others have under this holder, which it would
-    /// shorten; nor than what they have asked for, and may have been granted already.
+    /// shorten; nor than what they have asked for, which their renewal may begin.
     pub(super) fn lease_for(&self, lease: Duration, now: Instant) -> Duration {
-        match self.is_shared() || self.attempts() > 1 {
+        match self.is_shared() {
             true => lease.max(self.remaining(now)).max(self.longest),
             false => lease,
         }
-    }
-
-    fn attempts(&self) -> usize {
-        self.sides.iter().map(|count| count.attempts).sum()
     }
 
     /// Whether there are guards already.
@@ -132,18 +129,11 @@ impl Hold {
         self.until.saturating_duration_since(now)
     }
 
-    /// A request for one more hold is about to be made. Returns how many were granted before.
-    pub(super) fn attempt_begins(&mut self, side: Side, lease: Duration) -> u64 {
-        let is_first = self.attempts() == 0 && !self.is_shared();
+    /// A request for one more hold is about to be made.
+    pub(super) fn attempt_begins(&mut self, side: Side, lease: Duration) {
+        let is_first = !self.is_shared() && self.sides.iter().all(|count| count.attempts == 0);
         self.longest = if is_first { lease } else { self.longest.max(lease) };
         self.sides[side as usize].attempts += 1;
-        self.granted
-    }
-
-    /// Whether somebody else has acquired it under the same owner since an attempt began, or is about to; be it the other
-    /// side, as all have one lease.
-    pub(super) fn has_others(&self, began: u64) -> bool {
-        self.named && (self.is_shared() || self.attempts() > 1 || self.granted != began)
     }
 
     /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
@@ -166,7 +156,6 @@ impl Hold {
         let until = vouched_until(began.lease);
         self.sides[side as usize].attempts -= 1;
         self.sides[side as usize].doubtful |= doubtful;
-        self.granted += 1;
         let others = self.is_vouched_for(now);
         if !others {
             self.void(None, now);

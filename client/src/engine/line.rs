@@ -270,7 +270,6 @@ impl Engine {
             Asker::Giving(giving) => self.giving_answered(giving, id, answer),
             Asker::Renewal(hold) => self.renewal_answered(hold, id, sent_at, answer),
             Asker::Poll(node, session) => self.polled(node, session, sent_at, answer),
-            Asker::Unexpected(node, session, seq) => self.unexpected_cancelled(node, session, seq),
             // Its caller may have gone.
             Asker::Caller => _ = self.callers.remove(&id).map(|tell| tell.send(answer)),
             Asker::Session(node, session) => self.session_is_known(node, session, answer),

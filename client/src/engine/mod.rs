@@ -163,8 +163,6 @@ pub(super) enum Asker {
     Session(NodeId, u64),
     /// WAIT, behind the renewals of a round.
     Round(u64),
-    /// Something that was granted to nobody, by the event's number.
-    Unexpected(NodeId, u64, u64),
     /// The caller of a command.
     Caller,
 }

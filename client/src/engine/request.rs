@@ -33,6 +33,17 @@ pub(crate) struct Event {
     pub outcome: Result<Verdict, Fault>,
 }
 
+/// What became of a ticket that was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// The server has no such ticket.
+    Unknown,
+    /// It waits no more, and was not granted the lock.
+    Waited,
+    /// It was granted the lock, which its holder releases.
+    Granted,
+}
+
 /// How much is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -93,7 +104,7 @@ pub(crate) fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duratio
     encoded(&command)
 }
 
-/// Takes a ticket back; the answer is whether it was found.
+/// Takes a ticket back.
 pub(crate) fn cancel(session: &str, ticket: u64) -> Vec<u8> {
     encoded(&[b"RLOCK.CANCEL", session.as_bytes(), ticket.to_string().as_bytes()])
 }
@@ -182,7 +193,18 @@ pub(crate) fn released(answer: &Reply) -> Result<bool, Fault> {
     }
 }
 
-/// Whether the lock is held, or the ticket was found.
+/// What became of the only ticket that CANCEL was sent.
+pub(crate) fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
+    let Reply::List(tickets) = answer else { return Err(Fault::not_an_answer()) };
+    match tickets[..] {
+        [Reply::Int(0)] => Ok(Cancelled::Unknown),
+        [Reply::Int(1)] => Ok(Cancelled::Waited),
+        [Reply::Int(2)] => Ok(Cancelled::Granted),
+        _ => Err(Fault::not_an_answer()),
+    }
+}
+
+/// Whether the lock is held.
 pub(crate) fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
     match answer {
         Reply::Int(1) => Ok(true),

@@ -7,14 +7,13 @@
 //!
 //! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. When that ends is told
 //! from when the server began the very poll that it answers, so each poll keeps when it was sent: the lease lasts for as
-//! long after that at least. A grant that nobody expects, as its request came after it had been given up, is cancelled
-//! before it is acknowledged.
+//! long after that at least. A grant of a ticket that was given up and forgotten is acknowledged as well: its lease is short.
 
 use super::fault::{Fault, What};
-use super::request::{self, Verdict, Wait};
+use super::request::{self, Wait};
 use super::resp::Reply;
 use super::{Asker, Body, Engine, Errand, Lane, NodeId, Timer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -42,9 +41,8 @@ pub(super) struct Session {
     waiting: BTreeMap<u64, u64>,
     /// Requests that wait until it is open.
     pub parked: Vec<Errand>,
-    /// The last event that has come; and those that are not acknowledged yet, as what they tell is being taken back.
+    /// The last event that has come.
     told: u64,
-    unexpected: BTreeSet<u64>,
     /// When it was open the last time.
     heard: Option<Instant>,
     pause: Duration,
@@ -108,7 +106,6 @@ impl Engine {
             waiting: BTreeMap::new(),
             parked: Vec::new(),
             told: 0,
-            unexpected: BTreeSet::new(),
             heard: None,
             pause: PAUSE_MIN,
             answer_by: now,
@@ -208,8 +205,7 @@ impl Engine {
 
     fn poll(&mut self, node: NodeId, waits: bool) {
         let Some(session) = self.session(node) else { return };
-        let told = session.unexpected.first().map_or(session.told, |first| first - 1);
-        let (serial, bytes) = (session.serial, request::events(&session.name, told, waits, TTL));
+        let (serial, bytes) = (session.serial, request::events(&session.name, session.told, waits, TTL));
         self.ask_node(node, Asker::Poll(node, serial), bytes, Lane::Poll, TTL);
     }
 
@@ -272,20 +268,11 @@ impl Engine {
         session.told = events.last().map_or(told, |event| event.seq.max(told));
         for event in events.into_iter().filter(|event| event.seq > told) {
             let Some(session) = self.session_of(node, serial) else { return };
-            match session.waiting.remove(&event.ticket) {
-                Some(attempt) => {
-                    if session.waiting.is_empty() {
-                        session.idle_since = now;
-                    }
-                    self.ticket_told(attempt, node, event.outcome);
-                }
-                None if matches!(event.outcome, Ok(Verdict::Granted { .. })) => {
-                    session.unexpected.insert(event.seq);
-                    let (bytes, limit) = (request::cancel(&session.name, event.ticket), self.settings.answer);
-                    self.ask_node(node, Asker::Unexpected(node, serial, event.seq), bytes, Lane::Own, limit);
-                }
-                None => {}
+            let Some(attempt) = session.waiting.remove(&event.ticket) else { continue };
+            if session.waiting.is_empty() {
+                session.idle_since = now;
             }
+            self.ticket_told(attempt, node, event.outcome);
         }
         for errand in parked {
             self.send(errand);
@@ -300,13 +287,6 @@ impl Engine {
         }
         self.poll(node, true);
         self.awaits_poll(node);
-    }
-
-    /// If this failed, there is the lease, which is short.
-    pub(super) fn unexpected_cancelled(&mut self, node: NodeId, serial: u64, seq: u64) {
-        if let Some(session) = self.session_of(node, serial) {
-            session.unexpected.remove(&seq);
-        }
     }
 
     /// Its line has broken, or could not be opened.

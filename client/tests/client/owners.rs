@@ -3,7 +3,7 @@
 
 use crate::proxy::{Proxy, Way};
 use crate::support::{exists, locks_on, settled, until, until_waiting, waits_for};
-use rlock_client::Locks;
+use rlock_client::{ErrorKind, Locks};
 use rlock_testing::{Client, Reply, Server};
 use std::time::Duration;
 
@@ -82,55 +82,61 @@ async fn what_others_hold_under_the_same_owner_stays() {
     assert_eq!(count(&mut client, "orders:42", "java:1"), counted(1));
 }
 
-/// A wait is granted the lock and nobody is told, its owner acquires the lock again, and then the wait is given up: the
-/// server cannot know which of the two holds is whose.
+/// A wait is given up before the client hears of its grant: it releases its own hold, and no other under this owner.
 #[tokio::test]
-async fn a_wait_that_is_given_up_leaves_nothing_under_its_owner() {
-    let server = Server::start();
-    let mut client = server.client();
-    for is_released_first in [false, true] {
-        let network = Proxy::to(&server);
-        let locks = Locks::connect(network.url()).await.unwrap();
-        let lock = locks.lock("orders:42").owner("job-7");
-        client.say("RLOCK.ACQUIRE orders:42 other 600000");
-        let wait = waits_for(lock.clone());
-        until_waiting(&mut client, 1).await;
-        network.swallow_where_is_waited(&[Way::Answers]);
-        client.say("RLOCK.RELEASE orders:42 other");
-        until("it is granted", || count(&mut client, "orders:42", "job-7") == counted(1)).await;
-        let guard = lock.fixed_lease(Duration::from_secs(600)).try_acquire().await.unwrap().expect("it is its own");
-        assert_eq!(count(&mut client, "orders:42", "job-7"), counted(2));
-        let guard = if is_released_first { guard.release().await.map(|()| None).unwrap() } else { Some(guard) };
-        wait.abort();
-        assert!(wait.await.is_err_and(|end| end.is_cancelled()));
-        settled(&locks).await;
-        if let Some(guard) = guard {
-            assert!(!guard.is_lost());
-            guard.release().await.unwrap();
-        }
-        assert!(!exists(&mut client, "orders:42"), "released first: {is_released_first}");
-    }
-}
-
-/// The same where its owner acquired the other side meanwhile, which a writer may: all that a holder has is one lease.
-#[tokio::test]
-async fn a_wait_for_one_side_that_is_given_up_leaves_nothing_beside_the_other() {
+async fn a_wait_that_is_given_up_releases_its_own_hold() {
     let server = Server::start();
     let mut client = server.client();
     let network = Proxy::to(&server);
     let locks = Locks::connect(network.url()).await.unwrap();
-    let prices = locks.read_write("prices");
-    client.say("RLOCK.WACQUIRE prices other 600000");
-    let wait = waits_for(prices.write().owner("job-7"));
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let wait = waits_for(locks.lock("orders:42").owner("job-7"));
     until_waiting(&mut client, 1).await;
     network.swallow_where_is_waited(&[Way::Answers]);
-    client.say("RLOCK.RELEASE prices other WRITE");
-    until("it is granted", || count(&mut client, "prices", "job-7:write") == counted(1)).await;
-    let reads = prices.read().owner("job-7").fixed_lease(Duration::from_secs(600));
-    let guard = reads.try_acquire().await.unwrap().expect("a writer may read");
+    client.say("RLOCK.RELEASE orders:42 other");
+    until("it is granted", || count(&mut client, "orders:42", "job-7") == counted(1)).await;
+    client.say("RLOCK.ACQUIRE orders:42 job-7 600000");
     wait.abort();
     assert!(wait.await.is_err_and(|end| end.is_cancelled()));
     settled(&locks).await;
-    guard.release().await.unwrap();
-    assert!(!exists(&mut client, "prices"));
+    assert_eq!(count(&mut client, "orders:42", "job-7"), counted(1));
+}
+
+/// To the server they are one holder, which waits once.
+#[tokio::test]
+async fn acquires_of_one_owner_at_the_same_time_are_granted_one_after_the_other() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let locks = locks_on(&server).await;
+    let lock = locks.lock("orders:42").owner("job-7");
+    let first = waits_for(lock.clone());
+    until_waiting(&mut client, 1).await;
+    let (second, dropped) = (waits_for(lock.clone()), waits_for(lock.clone()));
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let error = lock.acquire_timeout(Duration::from_millis(50)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    dropped.abort();
+    assert_eq!(client.figure("waiters"), 1);
+    client.say("RLOCK.RELEASE orders:42 other");
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    assert_eq!(count(&mut client, "orders:42", "job-7"), counted(2));
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    assert!(!exists(&mut client, "orders:42"));
+}
+
+#[tokio::test]
+async fn a_wait_whose_place_another_program_takes_as_the_same_owner_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.say("RLOCK.ACQUIRE orders:42 other 600000");
+    let (locks, others) = (locks_on(&server).await, locks_on(&server).await);
+    let wait = waits_for(locks.lock("orders:42").owner("job-7"));
+    until_waiting(&mut client, 1).await;
+    let other = waits_for(others.lock("orders:42").owner("job-7"));
+    let error = wait.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Refused, Some("UNBLOCKED")), "{error}");
+    client.say("RLOCK.RELEASE orders:42 other");
+    other.await.unwrap().release().await.unwrap();
 }

@@ -1,9 +1,8 @@
 //! An attempt whose caller has gone, or whose time is over: nothing of it is to stay behind. What was asked may be granted
-//! all the same, so its answer is waited for, or its ticket taken back; and what is in doubt is given back.
+//! all the same, so its answer is waited for, or its ticket cancelled; and what was granted, or is in doubt, is given back.
 
-use super::super::hold::Hold;
 use super::super::pause::Pause;
-use super::super::request::Extent;
+use super::super::request::{Cancelled, Extent};
 use super::super::{Asker, Engine, Lane, Timer};
 use super::{Attempt, Outcome, State};
 use crate::loss::Loss;
@@ -43,7 +42,7 @@ impl Engine {
         let is_sent = errand != 0 && !self.take_back(errand);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if is_granted {
-            self.left(id, true);
+            self.left(id, true, false);
         } else if attempt.ticket.is_some() {
             attempt.open += u32::from(is_sent);
             attempt.state = State::Withdrawing(Pause::short());
@@ -52,7 +51,7 @@ impl Engine {
             (attempt.state, attempt.errand) = (State::Leaving, errand);
         } else {
             let doubtful = attempt.is_doubtful();
-            self.left(id, doubtful);
+            self.left(id, doubtful, false);
         }
     }
 
@@ -68,40 +67,29 @@ impl Engine {
     }
 
     /// The server has nothing queued of it any more.
-    pub(super) fn withdrawn(&mut self, id: u64, was_found: bool) {
-        if let Some(ticket) = self.attempts.get_mut(&id).and_then(|attempt| attempt.ticket.take()) {
+    pub(super) fn withdrawn(&mut self, id: u64, cancelled: Cancelled) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        // An unknown ticket may have been granted the lock at once, or its request may still be on its way.
+        let doubtful = attempt.lost || cancelled == Cancelled::Unknown;
+        if let Some(ticket) = attempt.ticket.take() {
             self.waits_no_more(&ticket);
         }
-        let Some(attempt) = self.attempts.get(&id) else { return };
-        let (side, began) = (attempt.terms.side, attempt.began);
-        // If it was found, its request has arrived, whose answer nobody has waited for.
-        let is_uncertain = attempt.lost || attempt.open > 0 && !was_found;
-        self.is_gone(id, |hold| {
-            // The same owner has acquired the lock too, perhaps after this wait was granted it: then the server could not tell
-            // whose hold is whose, and has left both.
-            let is_mixed_up = hold.has_others(began);
-            let is_to_be_given_back = hold.attempt_failed(side, is_uncertain || !was_found && hold.is_shared());
-            let is_to_be_given_back = is_to_be_given_back || (!was_found || is_mixed_up) && hold.is_idle(side);
-            is_to_be_given_back || is_mixed_up && hold.mark_doubtful(side)
-        });
+        self.left(id, doubtful, cancelled == Cancelled::Granted);
     }
 
-    pub(super) fn left(&mut self, id: u64, doubtful: bool) {
-        let Some(side) = self.attempts.get(&id).map(|attempt| attempt.terms.side) else { return };
-        self.is_gone(id, |hold| hold.attempt_failed(side, doubtful));
-    }
-
-    /// It has failed at each of its locks, which says whether something is to be given back.
-    fn is_gone(&mut self, id: u64, fails: impl Fn(&mut Hold) -> bool) {
+    /// It has failed at each of its locks. `granted`: the server has said that it has a hold of each.
+    pub(super) fn left(&mut self, id: u64, doubtful: bool, granted: bool) {
         let now = self.now;
         let Some(holds) = self.attempts.get(&id).map(Attempt::holds) else { return };
         for hold_id in holds {
             let (Some(attempt), Some(hold)) = (self.attempts.get(&id), self.holds.get_mut(&hold_id)) else { return };
-            let (is_to_be_given_back, side) = (fails(hold), attempt.terms.side);
-            let lease = attempt.lease(hold, false, now);
-            if is_to_be_given_back {
-                self.give(hold_id, side, Extent::All, lease, Err(Loss::Ended), Lane::Own, None);
-            }
+            let (side, lease) = (attempt.terms.side, attempt.lease(hold, false, now));
+            let extent = match hold.attempt_failed(side, doubtful) {
+                false if !granted => continue,
+                false if hold.named => Extent::One,
+                _ => Extent::All,
+            };
+            self.give(hold_id, side, extent, lease, Err(Loss::Ended), Lane::Own, None);
         }
         self.forget_attempt(id);
     }
@@ -113,7 +101,15 @@ impl Engine {
         for (at, timer) in [(attempt.end, Timer::End(id)), (attempt.wakes_at, Timer::Attempt(id))] {
             at.map(|at| self.timers.remove(&(at, timer)));
         }
+        let was_first = self.holds.get_mut(&attempt.hold).is_some_and(|hold| {
+            let was_first = hold.gate.front() == Some(&id);
+            hold.gate.retain(|it| *it != id);
+            was_first
+        });
         attempt.holds().for_each(|hold| self.leaves_hold(hold));
+        if was_first {
+            self.opens_gate(attempt.hold);
+        }
         Some(attempt)
     }
 

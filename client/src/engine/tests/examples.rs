@@ -165,24 +165,33 @@ fn third_on_its_way(world: &mut World) -> u64 {
 }
 
 #[test]
-fn what_is_granted_to_a_ticket_that_nobody_has_any_more_is_given_back_at_once() {
-    let mut world = story("a grant that nobody expects");
-    let line = third_on_its_way(&mut world);
-    // Its connection breaks and it is given up, before its request arrives.
-    world.take(Move::Breaks { line, arrives: true });
-    world.take(Move::Abandon(3));
-    world.take(Move::Abandon(2));
-    for _ in 0..5 {
-        while let Some(next) = world.possible().into_iter().next() {
-            world.take(next);
-        }
-        world.take(Move::Passes);
+fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
+    let mut world = story("a request that comes after its successor");
+    world.take(Move::Acquire(Wanted::of(0)));
+    world.is_quiet();
+    let own = world.lines()[0];
+    world.take(Move::Acquire(Wanted::of(0)));
+    world.take(Move::Arrives(own));
+    world.take(Move::Answers(own));
+    everything_arrives(&mut world);
+    assert!(answer(&mut world, Some(own)));
+    // It asks by the session, which ends, and its connection breaks before its request has arrived.
+    world.take(Move::Refuses(Some("ERR not any more")));
+    let polls = |it: &Move| matches!(it, Move::Arrives(line) if *line != own);
+    let poll = world.possible().into_iter().find(polls).expect("a poll");
+    world.take(poll);
+    assert!(answer(&mut world, Some(own)));
+    world.take(Move::Refuses(None));
+    world.take(Move::Breaks { line: own, arrives: true });
+    while let Some(next) = world.possible().into_iter().next() {
+        world.take(next);
     }
-    world.take(Move::Late { connection: line, arrives: true });
+    assert_eq!(world.servers[0].queue.len(), 1, "it waits by another session");
+    world.take(Move::Late { connection: own, arrives: true });
     world.is_quiet();
     world.take(Move::Release { guard: 1, is_told: true });
     world.is_quiet();
-    assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
+    assert_eq!(world.granted.len(), 2, "{:?}", world.refused);
     world.comes_to_rest();
 }
 

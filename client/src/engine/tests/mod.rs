@@ -18,7 +18,9 @@
 //! | tells a release whose answer is lost as a loss, or as done | the example, rough histories |
 //! | does not give back what an answer grants to somebody who has gone | explored, calm histories |
 //! | does not give back what a late answer has granted besides | the example |
-//! | does not cancel a grant that nobody expects | the example |
+//! | does not give back what CANCEL finds granted | calm histories |
+//! | fails a wait whose own earlier request took its place | the example |
+//! | lets an owner's attempts ask at the same time | calm histories of owners |
 //! | does not open a session again | rough histories |
 //! | waits in a session that has ended | the example, rough histories |
 //! | does not tell an attempt at its end | all histories |
@@ -27,8 +29,7 @@
 //! | lets the guard of one owner take another's hold, or shorten its lease | the examples, histories of owners |
 //! | lets a newcomer wait before one who tries still | calm histories |
 //!
-//! Not found: an event that is told twice and taken for another one, since whose ticket it was waits no more; and one
-//! that is acknowledged before its grant is cancelled, which then has only the lease to end it.
+//! Not found: an event that is told twice and taken for another one, since whose ticket it was waits no more.
 
 mod examples;
 mod explorer;

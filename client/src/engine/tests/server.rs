@@ -19,8 +19,6 @@ pub struct Lock {
     pub holder: Name,
     pub count: u64,
     pub ends: Duration,
-    /// Another one after each change, so that a grant can be told from what became of it.
-    stamp: u64,
 }
 
 /// Who holds what: of a lock it is one, and of permits many.
@@ -44,18 +42,25 @@ pub struct Ticket {
 struct Told {
     seq: u64,
     ticket: u64,
-    /// `None`: its time was over.
-    grant: Option<Grant>,
+    outcome: Outcome,
     /// On which connection it was sent the last time.
     sent: Option<Connection>,
+}
+
+#[derive(Clone, Debug)]
+enum Outcome {
+    Granted(Grant),
+    TimedOut,
+    /// Another request of its holder took its place.
+    Replaced,
 }
 
 #[derive(Clone, Debug)]
 struct Grant {
     holder: Name,
     fenced: bool,
-    /// Each with its token, and the stamp of what was granted.
-    keys: Vec<(Name, u64, u64)>,
+    /// Each with its token.
+    keys: Vec<(Name, u64)>,
 }
 
 #[derive(Debug)]
@@ -95,7 +100,7 @@ pub struct Server {
     /// Answers instead of what is asked for, as a server does that is loading or full.
     pub refuses: Option<&'static str>,
     pub deeds: Deeds,
-    stamps: u64,
+    tokens: u64,
     answers: Vec<(Connection, Vec<u8>)>,
 }
 
@@ -203,7 +208,7 @@ impl Server {
         let late: Vec<_> = self.queue.iter().filter(|it| is_over(it)).cloned().collect();
         self.queue.retain(|it| !is_over(it));
         for ticket in late {
-            self.tells(&ticket.session, ticket.number, None);
+            self.tells(&ticket.session, ticket.number, Outcome::TimedOut);
         }
         let names: Vec<_> = self.sessions.keys().cloned().collect();
         for name in names {
@@ -287,13 +292,10 @@ impl Server {
             }
             ["RLOCK.RELEASE", key, holder, ref more @ ..] => {
                 let (key, holder) = (key.to_owned(), holder.to_owned());
-                self.stamps += 1;
-                let stamp = self.stamps;
                 let answer = match self.held(&key, &holder) {
                     None => "$-1\r\n",
                     Some(lock) => {
                         lock.count -= 1;
-                        lock.stamp = stamp;
                         let is_last = lock.count == 0 || more.contains(&"ALL");
                         if is_last {
                             self.frees(&key, |lock| lock.holder == holder);
@@ -307,12 +309,10 @@ impl Server {
             }
             ["RLOCK.RENEW", key, holder, lease] => {
                 let ends = self.now + MS * lease.parse().expect("a lease");
-                self.stamps += 1;
-                let stamp = self.stamps;
                 let lock = self.held(key, holder);
                 let answer = if lock.is_some() { ":1\r\n" } else { ":0\r\n" };
                 if let Some(lock) = lock {
-                    (lock.ends, lock.stamp) = (ends, stamp);
+                    lock.ends = ends;
                 }
                 self.says(connection, answer);
             }
@@ -327,8 +327,9 @@ impl Server {
                     return self.says(connection, "-NOSESSION no such session\r\n");
                 }
                 assert!(!tickets.is_empty(), "the engine ends no session by force");
-                let found = tickets.into_iter().filter(|ticket| self.cancels(session, *ticket)).count();
-                self.says(connection, format!(":{found}\r\n"));
+                let cancelled: String =
+                    tickets.iter().map(|ticket| format!(":{}\r\n", self.cancels(session, *ticket))).collect();
+                self.says(connection, format!("*{}\r\n{cancelled}", tickets.len()));
             }
             ["WAIT", wanted, ms] => {
                 assert_eq!(wanted, "1", "there is one replica");
@@ -357,8 +358,17 @@ impl Server {
             let answer = if ticket.fenced { format!("*2\r\n$-1\r\n{tokens}") } else { tokens };
             self.says(connection, answer);
         } else if waits {
-            self.deeds.queued.push((ticket.keys.join("+"), ticket.holder.clone()));
-            self.queue.push(ticket);
+            let former = self.queue.iter_mut().find(|it| it.holder == ticket.holder && it.keys == ticket.keys);
+            match former {
+                Some(former) => {
+                    let former = std::mem::replace(former, ticket);
+                    self.tells(&former.session, former.number, Outcome::Replaced);
+                }
+                None => {
+                    self.deeds.queued.push((ticket.keys.join("+"), ticket.holder.clone()));
+                    self.queue.push(ticket);
+                }
+            }
             self.says(connection, "+WAITING\r\n");
         } else {
             self.says(connection, if ticket.fenced { "*2\r\n:1\r\n$-1\r\n" } else { ":1\r\n" });
@@ -375,16 +385,15 @@ impl Server {
     fn grants(&mut self, ticket: &Ticket) -> Grant {
         let (ends, holder, mut keys) = (self.now + ticket.lease, &ticket.holder, Vec::new());
         for key in &ticket.keys {
-            self.stamps += 1;
-            let stamp = self.stamps;
-            keys.push((key.clone(), token_of(key, stamp), stamp));
+            self.tokens += 1;
+            keys.push((key.clone(), token_of(key, self.tokens)));
             match self.held(key, holder) {
                 Some(lock) => {
                     lock.count += u64::from(ticket.permits.is_none());
-                    (lock.ends, lock.stamp) = (ends, stamp);
+                    lock.ends = ends;
                 }
                 None => {
-                    let lock = Lock { holder: holder.clone(), count: 1, ends, stamp };
+                    let lock = Lock { holder: holder.clone(), count: 1, ends };
                     self.locks.entry(key.clone()).or_default().push(lock);
                 }
             }
@@ -402,7 +411,7 @@ impl Server {
             let Some(ticket) = self.queue.iter().find(can).cloned() else { return };
             self.leaves(&ticket.session, ticket.number);
             let grant = self.grants(&ticket);
-            self.tells(&ticket.session, ticket.number, Some(grant));
+            self.tells(&ticket.session, ticket.number, Outcome::Granted(grant));
         }
     }
 
@@ -412,10 +421,10 @@ impl Server {
         self.queue.len() < before
     }
 
-    fn tells(&mut self, name: &str, ticket: u64, grant: Option<Grant>) {
+    fn tells(&mut self, name: &str, ticket: u64, outcome: Outcome) {
         let Some(session) = self.sessions.get_mut(name) else { return };
         session.last += 1;
-        session.events.push(Told { seq: session.last, ticket, grant, sent: None });
+        session.events.push(Told { seq: session.last, ticket, outcome, sent: None });
         self.flush(name);
     }
 
@@ -439,11 +448,11 @@ impl Server {
         let (Some((began, _)), Some(to)) = (session.calls.pop_front(), session.connection) else { return };
         session.answered_at = self.now;
         let mut answer = format!("*{}\r\n", events.len());
-        for Told { seq, ticket, grant, .. } in events {
+        for Told { seq, ticket, outcome, .. } in events {
             let ticket = ticket.to_string();
             let head = format!(":{seq}\r\n${}\r\n{ticket}\r\n", ticket.len());
-            answer += &match grant {
-                Some(grant) => {
+            answer += &match outcome {
+                Outcome::Granted(grant) => {
                     let ends_in = |key: &Name| {
                         let lock = self.held(key, &grant.holder).map(|lock| lock.ends);
                         lock.map_or(0, |ends| (ends - began).as_millis())
@@ -451,7 +460,11 @@ impl Server {
                     let ends_in = grant.keys.iter().map(|it| &it.0).map(ends_in).min().unwrap_or(0);
                     format!("*5\r\n{head}$7\r\ngranted\r\n{}:{ends_in}\r\n", grant.tokens())
                 }
-                None => format!("*4\r\n{head}$7\r\ntimeout\r\n:1\r\n"),
+                Outcome::TimedOut => format!("*4\r\n{head}$7\r\ntimeout\r\n:1\r\n"),
+                Outcome::Replaced => {
+                    let line = "UNBLOCKED another request of this holder took its place";
+                    format!("*4\r\n{head}$5\r\nerror\r\n${}\r\n{line}\r\n", line.len())
+                }
             };
         }
         self.says(to, answer);
@@ -491,34 +504,19 @@ impl Server {
         keys.iter().for_each(|key| self.serve(key));
     }
 
-    fn cancels(&mut self, name: &str, ticket: u64) -> bool {
+    /// 0: there is none. 1: it waits no more. 2: it was granted, and whoever holds the lock releases it.
+    fn cancels(&mut self, name: &str, ticket: u64) -> u8 {
         if self.leaves(name, ticket) {
-            return true;
+            return 1;
         }
-        let Some(session) = self.sessions.get_mut(name) else { return false };
-        let Some(place) = session.events.iter().position(|it| it.ticket == ticket) else { return false };
-        let event = session.events.remove(place);
-        event.grant.into_iter().for_each(|grant| self.takes_back(&grant));
-        true
-    }
-
-    /// If it is still as it was granted.
-    fn takes_back(&mut self, grant: &Grant) {
-        for (key, _, stamp) in &grant.keys {
-            if let Some(lock) = self.held(key, &grant.holder).filter(|lock| lock.stamp == *stamp) {
-                lock.count -= 1;
-                self.frees(key, |lock| lock.count == 0);
-                self.serve(key);
-            }
-        }
+        let Some(session) = self.sessions.get_mut(name) else { return 0 };
+        let Some(place) = session.events.iter().position(|it| it.ticket == ticket) else { return 0 };
+        if matches!(session.events.remove(place).outcome, Outcome::Granted(_)) { 2 } else { 1 }
     }
 
     fn ends(&mut self, name: &str) {
-        let Some(session) = self.sessions.remove(name) else { return };
+        self.sessions.remove(name);
         self.queue.retain(|it| it.session != name);
-        for event in session.events.into_iter().filter(|it| it.sent.is_none()) {
-            event.grant.into_iter().for_each(|grant| self.takes_back(&grant));
-        }
     }
 
     fn says(&mut self, to: Connection, answer: impl Into<String>) {
@@ -531,9 +529,9 @@ impl Grant {
     fn tokens(&self) -> String {
         match &self.keys[..] {
             _ if !self.fenced => "$-1\r\n".to_owned(),
-            [(_, token, _)] => format!(":{token}\r\n"),
+            [(_, token)] => format!(":{token}\r\n"),
             several => {
-                let tokens: String = several.iter().map(|(_, token, _)| format!(":{token}\r\n")).collect();
+                let tokens: String = several.iter().map(|(_, token)| format!(":{token}\r\n")).collect();
                 format!("*{}\r\n{tokens}", several.len())
             }
         }
@@ -541,8 +539,8 @@ impl Grant {
 }
 
 /// The fencing token of a key. Which key's it is can be seen.
-pub fn token_of(key: &str, stamp: u64) -> u64 {
-    stamp * 1_000 + u64::from(key.as_bytes()[0])
+pub fn token_of(key: &str, number: u64) -> u64 {
+    number * 1_000 + u64::from(key.as_bytes()[0])
 }
 
 impl Ticket {
