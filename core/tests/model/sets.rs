@@ -372,13 +372,10 @@ impl Play {
         })
     }
 
-    /// Whether it is looked at: nobody is before it on a lock that its holder does not have.
-    fn is_in_front(&self, waiter: &Waiter) -> bool {
-        let of_others = |key: &&usize| self.world.holder(**key).as_deref() != Some(&*waiter.holder);
-        waiter.keys.iter().filter(of_others).any(|key| {
-            let mut others = self.waiters.iter().filter(|other| other.keys.contains(key));
-            others.all(|other| other.order >= waiter.order || other.is_set() && other.passed < PASSED_MAX)
-        })
+    /// Whether it is looked at whenever it may have its locks. A waiter for several that gets one of them by another request of
+    /// its holder is found by the patrol.
+    fn is_looked_at(&self, waiter: &Waiter) -> bool {
+        !waiter.keys.iter().any(|key| self.world.holder(*key).as_deref() == Some(&*waiter.holder))
     }
 
     /// Whether somebody is there to be told, and nobody else waits for any of its locks.
@@ -399,10 +396,11 @@ impl Play {
             return;
         }
         if !self.uses_sessions {
-            let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter) && self.is_in_front(waiter));
+            let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter) && self.is_looked_at(waiter));
             assert!(sleeper.is_none(), "{sleeper:?} sleeps: {:?} among {:?}", self.world.locks, self.waiters);
         }
-        let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && self.may_have(waiter));
+        let may_have = |waiter: &Waiter| self.may_have(waiter) && self.is_looked_at(waiter);
+        let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && may_have(waiter));
         assert!(sleeper.is_none(), "{sleeper:?} sleeps, though nobody else wants what it waits for");
         for key in 0..KEYS.len() {
             let waits = self.waiters.iter().filter(|waiter| waiter.keys.contains(&key)).count();
