@@ -33,8 +33,6 @@ pub(super) struct Agenda {
     pub to_release: VecDeque<Untold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
-    /// Waiters for several locks that were put aside while nobody was there to be told.
-    pub sets_back: VecDeque<Ticket>,
     /// Connections that are closed, with those of their sessions for which that is not noted yet.
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
     /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
@@ -51,6 +49,8 @@ pub(super) struct Agenda {
     pub patrol_at: Option<UnixMs>,
     /// From the first time until the second nothing is written: as far as is known, this server may not.
     pub rest: Option<(UnixMs, UnixMs)>,
+    /// Whether no lock may be touched but the one that is looked at.
+    pub is_confined: bool,
 }
 
 /// What a blocked client was granted, until it has been told.
@@ -142,7 +142,7 @@ pub(super) struct Sweep {
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.to_release.is_empty();
-        let present = self.returning.is_empty() && self.sets_back.is_empty() && self.disconnected.is_empty();
+        let present = self.returning.is_empty() && self.disconnected.is_empty();
         let sessions = present && self.abandoned.is_empty() && self.acknowledged.is_empty() && self.ended.is_empty();
         lists && sessions && self.broken.is_empty() && self.sweep.is_none()
     }

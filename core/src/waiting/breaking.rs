@@ -72,7 +72,7 @@ impl<C> Engine<C> {
         if let Ok(count @ 1..) = Holds::try_from(count) {
             let changes = Changes::of([Some(Change::DropHolds { first: left.saturating_add(1), count })]);
             // It creates no key, so it is never refused.
-            _ = host.commit(record, &Plan::of(host.lend(&name), &changes));
+            _ = host.commit(record, &Plan::of(host.lend(&name), &changes), Vec::new());
         }
         if left > present {
             broken.holds.push((holder, left));

@@ -4,9 +4,8 @@
 use super::agenda::{Cancelled, Cancelling, TicketNames};
 use super::engine::Engine;
 use super::host::{Host, Paused, Trigger, WaitsFor};
-use super::queue::{Joins, LockId, LockName, QueueFull, Ticket};
-use super::serve::{deliver, lease_end};
-use super::serve_sets::{Tried, acquire_all};
+use super::queue::{Joins, LockName, QueueFull, Ticket};
+use super::serve::{Settled, Tried, acquire_open, deliver, lease_end};
 use super::sessions::NoSession;
 use super::tickets::Call;
 use super::tickets::Use;
@@ -64,10 +63,10 @@ impl<K: Copy> Wanted<'_, K> {
 /// A lock that a client asks for.
 struct Opened<L> {
     record: L,
-    /// Whether another client waits for it whom this one may not pass.
+    /// Whether another client waits for it that this one may not overtake.
     ahead: Ahead,
-    /// Whether this one would pass others.
-    is_passing: bool,
+    /// The waiters that this one overtakes if it is granted the lock.
+    overtaken: Vec<Ticket>,
 }
 
 /// What became of a call for events.
@@ -130,14 +129,12 @@ impl<C> Engine<C> {
         if is_by_ticket && self.waits_already(host, &[key], wish, waiting)? {
             return Ok(Acquiring::Waiting);
         }
-        let Opened { record, ahead, is_passing } = self.open(host, key, wish);
+        let Opened { record, ahead, overtaken } = self.open(host, key, wish);
         let (grace, now) = (self.grace(host), host.now());
         let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
             Verdict::Granted(effect) => {
-                host.commit(record, &Plan::of(wish.holder, &effect.changes))?;
-                if is_passing {
-                    self.all_are_passed(&[name_of(host, &key)]);
-                }
+                host.commit(record, &Plan::of(wish.holder, &effect.changes), Vec::new())?;
+                self.are_overtaken(overtaken);
                 if self.length() > 0 {
                     self.settle(host, name_of(host, &key), Trigger::Command);
                 }
@@ -172,29 +169,28 @@ impl<C> Engine<C> {
             return Ok(Acquiring::Waiting);
         }
         let mut busy = Vec::new();
-        let mut passing = Vec::new();
+        let mut overtaken = Vec::new();
         for (number, key) in keys.iter().enumerate() {
-            let Opened { record, ahead, is_passing } = if busy.is_empty() {
+            let opened = if busy.is_empty() {
                 self.open(host, *key, wish)
             } else {
                 // Nothing is granted any more, so the waiters of the other locks need not be asked.
-                Opened { record: host.open(*key, wish.holder), ahead: Ahead::Nobody, is_passing: false }
+                Opened { record: host.open(*key, wish.holder), ahead: Ahead::Nobody, overtaken: Vec::new() }
             };
-            match lock::acquire(&record, wish, ahead, self.grace(host), host.now())? {
-                Verdict::Granted(_) if is_passing => passing.push(*key),
-                Verdict::Granted(_) => {}
+            match lock::acquire(&opened.record, wish, opened.ahead, self.grace(host), host.now())? {
+                Verdict::Granted(_) => overtaken.extend(opened.overtaken),
                 Verdict::Busy(one) => busy.push((number, one)),
             }
         }
         if !busy.is_empty() {
             return self.wait(host, &Wanted::AllOf(keys), wish, waiting, &busy);
         }
-        let grants = match acquire_all(host, keys, &wish.with_holder(wish.holder.as_ref()), self.grace(host)) {
-            Ok(grants) => grants,
-            Err(Tried::Told(Outcome::Refused(refusal))) => return Err(refusal.into()),
-            Err(_) => return Err(Rejected::Paused),
+        let grants = match acquire_open(host, keys, wish, self.grace(host)) {
+            Tried::Granted(grants) => grants,
+            Tried::Told(Outcome::Refused(refusal)) => return Err(refusal.into()),
+            _ => return Err(Rejected::Paused),
         };
-        self.all_are_passed(&names_of(host, &passing));
+        self.are_overtaken(overtaken);
         for key in keys.iter().filter(|_| self.length() > 0).collect::<Vec<_>>() {
             self.settle(host, name_of(host, key), Trigger::Command);
         }
@@ -251,8 +247,8 @@ impl<C> Engine<C> {
             }
         };
         let holder = wish.holder.as_ref();
-        let is_set = matches!(wanted, Wanted::AllOf(_));
-        let former = self.wait_of(holder, locks, is_set);
+        let is_of_several = matches!(wanted, Wanted::AllOf(_));
+        let former = self.wait_of(holder, locks, is_of_several);
         // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
         if let Some(max) = max.filter(|_| former.is_none()) {
             let waiting = locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
@@ -277,34 +273,23 @@ impl<C> Engine<C> {
         };
         let now = host.now();
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
-        let wait = Waiter::new(recipient, wish.with_holder(names));
+        let wait = Waiter::new(recipient, wish.with_holder(names), is_of_several);
         let joins = self.places(locks, busy, former);
         if let Some(former) = former {
             self.replaced(host, former, now);
         }
-        let ticket = if let (false, [lock], [joins]) = (is_set, locks, &*joins) {
-            let (ticket, lock) = self.join(*lock, wait, now, deadline, *joins).map_err(|QueueFull| full)?;
-            for (_, busy) in busy {
-                self.waits_for(lock, *busy, now);
+        let ticket = self.join(&joins, wait, now, deadline).map_err(|QueueFull| full)?;
+        for (number, Busy { left_ms, .. }) in busy {
+            let Some(lock) = locks.get(*number).and_then(|lock| self.queues.find(*lock)) else { continue };
+            if let Some(end) = lease_end(now, *left_ms) {
+                self.recheck_by(lock, end);
             }
-            if former.is_some() {
-                // It may ask for another side.
+            // A request that takes the place of another may be for another side, and of several locks one may have become free
+            // meanwhile.
+            if former.is_some() || is_of_several && *left_ms == 0 {
                 self.changed(lock);
             }
-            ticket
-        } else {
-            let locks: Vec<_> = locks.iter().copied().zip(joins).collect();
-            let joined = self.join_all(&locks, wait, now, deadline).map_err(|QueueFull| full)?;
-            for (number, busy) in busy {
-                let Some((_, lock)) = joined.get(*number) else { continue };
-                self.waits_for(*lock, *busy, now);
-                // Whoever was before it on a free lock may have gone while it looked at the next one.
-                if busy.left_ms == 0 {
-                    self.changed(*lock);
-                }
-            }
-            joined.first().map(|(ticket, _)| *ticket).ok_or(full)?
-        };
+        }
         let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
         host.blocked(client, WaitsFor::Lock(ticket));
         Ok(Acquiring::Blocked(ticket))
@@ -329,16 +314,14 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Notes when a new waiter's lock may be free.
-    fn waits_for(&mut self, lock: LockId, busy: Busy, now: UnixMs) {
-        if let Some(end) = lease_end(now, busy.left_ms) {
-            self.recheck_by(lock, end);
-        }
-    }
-
     /// Where a new waiter stands in the queue of each lock: in the place of the former request of its holder; before all others
     /// if only a grace keeps it from a lock that its holder has, as they wait for that holder; or else last.
-    fn places(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], former: Option<Ticket>) -> Vec<Joins> {
+    fn places<'n>(
+        &mut self,
+        locks: &[LockName<'n>],
+        busy: &[(usize, Busy)],
+        former: Option<Ticket>,
+    ) -> Vec<(LockName<'n>, Joins)> {
         // Those that are being dismissed are known by their numbers.
         let is_dismissing = self.next_dismissed().is_some();
         let former = former.filter(|former| !self.is_dismissed(*former));
@@ -347,12 +330,12 @@ impl<C> Engine<C> {
                 |(of, busy): &(usize, Busy)| *of == number && busy.obstacle == (Obstacle::Grace { reenters: true });
             busy.iter().any(reenters) && !is_dismissing
         };
-        let place = |(number, lock): (usize, &LockName<'_>)| match former {
+        let place = |number: usize, lock: LockName<'_>| match former {
             _ if reenters(number) => Joins::First,
-            Some(former) => self.claim_of(former, *lock).map_or(Joins::Last, Joins::At),
+            Some(former) => self.claim_of(former, lock).map_or(Joins::Last, Joins::At),
             None => Joins::Last,
         };
-        locks.iter().enumerate().map(place).collect()
+        locks.iter().enumerate().map(|(number, lock)| (*lock, place(number, *lock))).collect()
     }
 
     /// A later request of the same holder takes the place of this one, which is told so.
@@ -391,7 +374,7 @@ impl<C> Engine<C> {
     ) -> Opened<H::Lock<'a>> {
         let record = host.open(key, wish.holder);
         if self.length() == 0 {
-            return Opened { record, ahead: Ahead::Nobody, is_passing: false };
+            return Opened { record, ahead: Ahead::Nobody, overtaken: Vec::new() };
         }
         self.opened_among_waiters(host, key, wish, record)
     }
@@ -403,22 +386,26 @@ impl<C> Engine<C> {
         wish: &Wish<H::Text<'a>>,
         record: H::Lock<'a>,
     ) -> Opened<H::Lock<'a>> {
-        let opened = |record, ahead| Opened { record, ahead, is_passing: false };
+        let opened = |record, ahead| Opened { record, ahead, overtaken: Vec::new() };
         let lock = name_of(host, &key);
-        if !self.is_waited_for(lock) {
-            return opened(record, Ahead::Nobody);
-        }
+        let Some(id) = self.queues.find(lock) else { return opened(record, Ahead::Nobody) };
         if record.is_there() {
-            // Only who shares it may join others in the lock, past waiters whom nobody attends.
-            let may_pass = wish.side.is_shared() && self.has_sessions();
-            return opened(record, if may_pass { self.seek_ahead(host, lock) } else { Ahead::Someone });
+            // Only a request that shares it may join others in the lock, past waiters that stand aside.
+            let may_join = wish.side.is_shared() && self.has_sessions();
+            let is_first = may_join && matches!(self.first_in_line(host, id), Ok(None));
+            return opened(record, if is_first { Ahead::Nobody } else { Ahead::Someone });
         }
         drop(record);
-        let ahead = self.settle(host, lock, Trigger::Command);
-        // Those who want other locks, too, may be passed by such as want the same kind.
-        let is_passing = ahead == Ahead::Nobody && self.has_sets(lock);
-        let may_pass = !is_passing || wish.side == Side::Plain;
-        Opened { record: host.open(key, wish.holder), ahead: if may_pass { ahead } else { Ahead::Someone }, is_passing }
+        let settled = self.settle(host, lock, Trigger::Command);
+        let record = host.open(key, wish.holder);
+        match settled {
+            Settled::NobodyWaits => opened(record, Ahead::Nobody),
+            // Of another kind of lock they would be kept out for good.
+            Settled::MayBeOvertaken(overtaken) if wish.side == Side::Plain => {
+                Opened { record, ahead: Ahead::Nobody, overtaken }
+            }
+            _ => opened(record, Ahead::Someone),
+        }
     }
 
     /// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
@@ -451,7 +438,7 @@ impl<C> Engine<C> {
     ) -> Result<Renewed, Rejected> {
         let record = host.open(key, holder);
         let decision = lock::renew(&record, lease, self.grace(host), host.now())?;
-        host.commit(record, &Plan::of(holder, &decision.changes))?;
+        host.commit(record, &Plan::of(holder, &decision.changes), Vec::new())?;
         if self.length() > 0 {
             self.settle(host, name_of(host, &key), Trigger::Command);
         }

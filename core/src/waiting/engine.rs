@@ -5,17 +5,18 @@
 
 use super::Map;
 use super::agenda::{Agenda, Cancelling, Notes, Untold};
+use super::claims::{Claims, waiter_of};
 use super::grace_clock::GraceClock;
 use super::index::Index;
-use super::outbox::{Delivery, Event};
+use super::outbox::{Beside, Delivery, Event};
 use super::queue::{Joins, Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
-use super::sets::{Sets, who_is_told};
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
 use crate::lock::{Effect, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 
 /// `C` is a blocked client: one that gets the outcome of a wait, or a session's call that waits for events.
 ///
@@ -23,14 +24,14 @@ use std::fmt;
 /// - each waiter is in one queue, and found there by its holder's name, and by its ticket's if it has one;
 /// - a waiter is not among those that were granted their lock and have not been answered;
 /// - a session knows how many of its tickets wait, and how many of them keep others out;
-/// - a waiter for several locks has a member in the queue of each, or in none;
+/// - a waiter for several locks has a claim in the queue of each, or in none;
 /// - what is counted over all sessions is the sum of what each has;
 /// - a session is open, or on the agenda until nothing is left of it.
 pub struct Engine<C> {
     pub(super) queues: Queues<Waiter<C>, Notes>,
     pub(super) agenda: Agenda,
     pub(super) sessions: Sessions<C>,
-    pub(super) sets: Sets,
+    pub(super) claims: Claims,
     /// The commands that take back more tickets than one turn has time for.
     pub(super) cancelling: VecDeque<Cancelling<C>>,
     pub counters: Counters,
@@ -55,32 +56,27 @@ pub(super) struct Grant {
     pub token: Option<i64>,
     /// When the lock's lease ends now, if the grant has changed that.
     pub end: Option<UnixMs>,
+    /// Whether the lock was free.
+    pub begins: bool,
 }
 
 impl Grant {
     pub fn of(Effect { changes, token, .. }: &Effect, at: UnixMs) -> Self {
-        Self { at, token: *token, end: changes.lease_end() }
+        Self { at, token: *token, end: changes.lease_end(), begins: changes.begins() }
     }
-}
-
-/// The waiter to serve next.
-#[derive(Clone, Debug)]
-pub(super) struct Next {
-    pub ticket: Ticket,
-    pub wish: Wish<Names>,
 }
 
 /// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
 const RETURNING_ASKED: usize = 16;
 
-/// The first waiter of a lock.
-pub(super) enum First {
-    /// Somebody is there to be told.
-    Attended(Next),
-    /// It is to be passed over.
-    Unattended(Ticket),
+/// Whether a waiter can be told of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attendance {
+    Attended,
+    /// It steps aside.
+    Unattended,
     /// It is to be let go.
-    Dismissed(Ticket),
+    Dismissed,
 }
 
 /// A waiter as people see it.
@@ -111,7 +107,7 @@ impl<C> Default for Engine<C> {
             queues: Queues::default(),
             agenda: Agenda::default(),
             sessions: Sessions::default(),
-            sets: Sets::default(),
+            claims: Claims::default(),
             cancelling: VecDeque::new(),
             counters: Counters::default(),
             serving: None,
@@ -130,48 +126,53 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
         let untold: BTreeMap<_, _> = self.untold.iter().collect();
         let mut engine = formatter.debug_struct("Engine");
         engine.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
-        engine.field("cancelling", &self.cancelling).field("untold", &untold).field("sets", &self.sets);
+        engine.field("cancelling", &self.cancelling).field("untold", &untold).field("claims", &self.claims);
         engine.field("grace", &self.grace).field("is_replica", &self.is_replica).finish_non_exhaustive()
     }
 }
 
 impl<C> Engine<C> {
-    /// Puts a new waiter into the queue. A session must be open.
+    /// Puts a new waiter into the queues of its locks, in each as it is said there. A session must be open.
     ///
     /// # Errors
     /// If there is no room for another waiter. It is dropped.
     pub(super) fn join(
         &mut self,
-        lock: LockName<'_>,
+        locks: &[(LockName<'_>, Joins)],
         wait: Waiter<C>,
         now: UnixMs,
         deadline: Option<UnixMs>,
-        joins: Joins,
-    ) -> Result<(Ticket, LockId), QueueFull> {
-        let (ticket, lock) = self.enter(lock, wait, now, false, joins)?;
+    ) -> Result<Ticket, QueueFull> {
+        let Some(((lock, joins), others)) = locks.split_first() else { return Err(QueueFull) };
+        let wish = (!others.is_empty()).then(|| wait.wish());
+        let waiter = self.enter(*lock, wait, now, *joins)?;
+        if let Some(wish) = wish {
+            let mut all = vec![waiter];
+            for (lock, joins) in others {
+                let claim = Waiter::new(Recipient::Of(waiter), wish.clone(), true);
+                let Ok(claim) = self.enter(*lock, claim, now, *joins) else {
+                    for claim in all.into_iter().rev() {
+                        self.take(claim, false);
+                    }
+                    return Err(QueueFull);
+                };
+                self.claims.beside = self.claims.beside.saturating_add(1);
+                all.push(claim);
+            }
+            self.claims.begin(waiter, all.into());
+        }
         if let Some(deadline) = deadline {
-            self.queues.set_deadline(ticket, deadline);
+            self.queues.set_deadline(waiter, deadline);
         }
         self.counters.waits = self.counters.waits.wrapping_add(1);
-        Ok((ticket, lock))
+        Ok(waiter)
     }
 
-    /// Puts a new waiter into the queue, be it as the member of a set.
-    pub(super) fn enter(
-        &mut self,
-        lock: LockName<'_>,
-        wait: Waiter<C>,
-        now: UnixMs,
-        is_member: bool,
-        joins: Joins,
-    ) -> Result<(Ticket, LockId), QueueFull> {
-        let (session, keeps_out) = (wait.session(), is_member || wait.side.ends_sharing());
+    /// Puts one claim into its queue.
+    fn enter(&mut self, lock: LockName<'_>, wait: Waiter<C>, now: UnixMs, joins: Joins) -> Result<Ticket, QueueFull> {
+        let (session, keeps_out) = (wait.session(), wait.is_of_several || wait.side.ends_sharing());
         let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
-        let (ticket, lock) = if is_member {
-            self.queues.join_as_member(lock, wait, now, joins)?
-        } else {
-            self.queues.join(lock, wait, now, joins)?
-        };
+        let (ticket, lock) = self.queues.join(lock, wait, now, joins)?;
         let queues = &self.queues;
         let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
         if let Some(wait) = queues.waiter(ticket) {
@@ -190,7 +191,7 @@ impl<C> Engine<C> {
             self.sessions.waiting = self.sessions.waiting.saturating_add(1);
         }
         self.begin_patrol(now);
-        Ok((ticket, lock))
+        Ok(ticket)
     }
 
     /// The number of all that wait, over all locks.
@@ -202,7 +203,7 @@ impl<C> Engine<C> {
     /// The same, with each that waits for several locks counted once.
     #[must_use]
     pub fn waits(&self) -> usize {
-        self.queues.length().saturating_sub(self.sets.beside)
+        self.queues.length().saturating_sub(self.claims.beside)
     }
 
     /// The claims of blocked clients: one for each lock that each waits for.
@@ -223,16 +224,22 @@ impl<C> Engine<C> {
         self.sessions.get(session).map_or(0, |session| session.owner.claims.get())
     }
 
-    /// The session of a ticket, which may be a member of a set.
-    fn session_of(&self, ticket: Ticket) -> Option<SessionId> {
-        self.queues.waiter(who_is_told(&self.queues, ticket))?.session()
+    /// The session of a claim.
+    fn session_of(&self, claim: Ticket) -> Option<SessionId> {
+        self.queues.waiter(waiter_of(&self.queues, claim))?.session()
     }
 
     /// The claim of a waiter in the queue of this lock.
-    pub(super) fn claim_of(&self, told: Ticket, lock: LockName<'_>) -> Option<Ticket> {
+    pub(super) fn claim_of(&self, waiter: Ticket, lock: LockName<'_>) -> Option<Ticket> {
         let lock = self.queues.find(lock)?;
-        let claims = std::iter::once(told).chain(self.sets.members_beside(told));
-        claims.into_iter().find(|claim| self.queues.lock_of(*claim) == Some(lock))
+        self.claims.all(&waiter).iter().copied().find(|claim| self.queues.lock_of(*claim) == Some(lock))
+    }
+
+    /// The keys that a waiter waits for.
+    #[must_use]
+    pub fn keys_of(&self, waiter: Ticket) -> Vec<Rc<[u8]>> {
+        let locks = self.claims.locks(&self.queues, waiter).into_iter();
+        locks.filter_map(|lock| Some(self.queues.name(lock)?.1)).collect()
     }
 
     /// The number of locks with waiters.
@@ -277,90 +284,99 @@ impl<C> Engine<C> {
 
     /// The waiters of a lock, from the first to the last.
     pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
-        self.queues.waiters(lock).filter_map(move |(ticket, wait)| {
-            let told = who_is_told(&self.queues, ticket);
-            let recipient = match &self.queues.waiter(told)?.recipient {
+        self.queues.waiters(lock).filter_map(move |(claim, wait)| {
+            let waiter = waiter_of(&self.queues, claim);
+            let recipient = match &self.queues.waiter(waiter)?.recipient {
                 Recipient::Client(client) => SeenRecipient::Client(client),
                 Recipient::Session(session) => self.sessions.get(*session)?.seen(now),
                 Recipient::Of(_) => return None,
             };
-            let (since, deadline) = (self.queues.since(ticket).unwrap_or_default(), self.queues.deadline(told));
-            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.sets.members(told).len().max(1) })
+            let (since, deadline) = (self.queues.since(claim).unwrap_or_default(), self.queues.deadline(waiter));
+            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.claims.all(&waiter).len() })
         })
     }
 
-    /// The first waiter of a lock, past those that are passed over. Those of sessions that are back come into their places.
-    pub(super) fn seek_first(&mut self, lock: LockId, now: UnixMs) -> Option<First> {
+    /// The next claim in the line of a lock, or the first, past those that stand aside. Those of sessions that are back come into
+    /// their places.
+    pub(super) fn next_in_line(&mut self, lock: LockId, after: Option<Ticket>, now: UnixMs) -> Option<Ticket> {
         // Those who are back but whose tickets are not all back in their places yet.
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
             if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
                 self.queues.put_first_back(lock, &mut session.tickets);
             }
         }
-        let (ticket, wait) = self.queues.first(lock)?;
-        Some(if self.is_dismissed(ticket) {
-            First::Dismissed(ticket)
-        } else if self.is_attended(wait, now) {
-            First::Attended(Next { ticket, wish: wait.wish() })
+        self.queues.next(lock, after)
+    }
+
+    pub(super) fn attendance(&self, waiter: Ticket, now: UnixMs) -> Attendance {
+        if self.is_dismissed(waiter) {
+            return Attendance::Dismissed;
+        }
+        let session = self.queues.waiter(waiter).and_then(Waiter::session).map(|session| self.sessions.get(session));
+        if session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now))) {
+            Attendance::Attended
         } else {
-            First::Unattended(ticket)
+            Attendance::Unattended
+        }
+    }
+
+    /// An unattended waiter steps aside with all its claims, and those behind it may be let in.
+    pub(super) fn step_aside(&mut self, waiter: Ticket) {
+        let Some(id) = self.queues.waiter(waiter).and_then(Waiter::session) else { return };
+        for claim in self.claims.all(&waiter).to_vec() {
+            if let Some(session) = self.sessions.get_mut(id) {
+                self.queues.pass_over(claim, &mut session.tickets);
+            }
+            self.queues.lock_of(claim).map(|lock| self.changed(lock));
+        }
+    }
+
+    /// The waiter of this holder for exactly these locks, if there is one.
+    pub(super) fn wait_of(&self, holder: &[u8], locks: &[LockName<'_>], is_of_several: bool) -> Option<Ticket> {
+        let first = self.queues.find(*locks.first()?)?;
+        let are_same = |waiter: Ticket| {
+            let claims = self.claims.all(&waiter);
+            claims.len() == locks.len()
+                && (claims.len() == 1 || locks.iter().all(|lock| self.claim_of(waiter, *lock).is_some()))
+        };
+        self.holders.find(self.holders.hash((first, holder)), None).find_map(|place| {
+            let claim = self.queues.ticket_at(place)?;
+            let wait = self.queues.waiter(claim)?;
+            let is_its = wait.holder() == holder && self.queues.lock_of(claim) == Some(first);
+            let waiter = waiter_of(&self.queues, claim);
+            (is_its && wait.is_of_several == is_of_several && are_same(waiter)).then_some(waiter)
         })
     }
 
-    pub(super) fn is_attended(&self, wait: &Waiter<C>, now: UnixMs) -> bool {
-        if let Recipient::Of(told) = wait.recipient {
-            return self.queues.waiter(told).is_some_and(|told| self.is_attended(told, now));
+    /// Takes out a waiter that is granted its locks now. What a blocked client was granted is kept until it is told.
+    pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Grant]) -> Option<Delivery<C>> {
+        let first = grants.first()?;
+        let (now, outcome) = (first.at, Outcome::Granted { token: first.token });
+        let beside = self.claims.beside(waiter);
+        let mut hands_off = false;
+        for claim in beside.iter().chain([&waiter]) {
+            let lock = self.queues.lock_of(*claim)?;
+            hands_off |= self.queues.kept(lock).is_some_and(|notes| notes.released);
         }
-        let session = wait.session().map(|session| self.sessions.get(session));
-        session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now)))
-    }
-
-    /// Passes over the first waiter of a lock, which belongs to a session that nobody attends.
-    pub(super) fn pass_over(&mut self, ticket: Ticket) {
-        let session = self.queues.waiter(ticket).and_then(Waiter::session);
-        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
-            self.queues.pass_over(ticket, &mut session.tickets);
-        }
-    }
-
-    /// The waiter of this holder for exactly these locks, if there is one: of several locks, or of one.
-    pub(super) fn wait_of(&self, holder: &[u8], locks: &[LockName<'_>], is_set: bool) -> Option<Ticket> {
-        let ids: Option<Vec<_>> = locks.iter().map(|lock| self.queues.find(*lock)).collect();
-        let ids = ids?;
-        let first = *ids.first()?;
-        let is_it = |told: &Ticket| {
-            let waited_for = self.sets.locks(&self.queues, *told);
-            let are_same = || waited_for.len() == ids.len() && ids.iter().all(|id| waited_for.contains(id));
-            self.sets.has(&self.queues, *told) == is_set && (!is_set || are_same())
-        };
-        let of_holder = self.holders.find(self.holders.hash((first, holder)), None).filter_map(|place| {
-            let ticket = self.queues.ticket_at(place)?;
-            let wait = self.queues.waiter(ticket)?;
-            let is_its = wait.holder() == holder && self.queues.lock_of(ticket) == Some(first);
-            is_its.then(|| who_is_told(&self.queues, ticket))
-        });
-        of_holder.into_iter().find(is_it)
-    }
-
-    /// Takes out a waiter that is granted its lock now. What a blocked client was granted is kept until it is told.
-    pub(super) fn grant(&mut self, ticket: Ticket, grant: Grant) -> Option<Delivery<C>> {
-        let (now, outcome) = (grant.at, Outcome::Granted { token: grant.token });
-        let lock = self.queues.lock_of(ticket)?;
-        if self.queues.kept(lock).is_some_and(|notes| notes.released) {
-            self.counters.hand_offs = self.counters.hand_offs.wrapping_add(1);
-        }
-        let left = self.take(ticket, true)?;
-        self.counters.waited.add(now.saturating_sub(left.since));
+        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(u64::from(hands_off));
+        let others: Vec<_> = beside.into_iter().filter_map(|claim| Some(self.take(claim, true)?.key)).collect();
+        let Left { waiter: wait, database, key, since, .. } = self.take(waiter, true)?;
+        self.counters.waited.add(now.saturating_sub(since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let Left { waiter: wait, database, key, .. } = left;
         let Wish { holder, side, fenced, .. } = wait.wish();
+        let tokens = || grants.iter().filter_map(|grant| grant.token).collect();
         Some(match wait.recipient {
             Recipient::Client(client) => {
-                self.untold.insert(ticket, Untold { database, key, others: Box::default(), holder, side });
-                Delivery::Answer { client, fenced }
+                self.untold.insert(waiter, Untold { database, key, others: others.into(), holder, side });
+                if wait.is_of_several {
+                    Delivery::AnswerAll { client, tokens: tokens() }
+                } else {
+                    Delivery::Answer { client, fenced }
+                }
             }
             Recipient::Session(session) => {
-                let event = Event { seq: 0, names: holder, outcome, database, key, side, fenced, beside: None };
+                let beside = wait.is_of_several.then(|| Box::new(Beside { keys: others, tokens: tokens() }));
+                let event = Event { seq: 0, names: holder, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
             Recipient::Of(_) => Delivery::Later,
@@ -378,13 +394,15 @@ impl<C> Engine<C> {
     }
 
     /// Takes a waiter out, which is told this outcome.
-    pub(super) fn leave_with(&mut self, ticket: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
-        let beside = self.sets.kept_of(&self.queues, ticket);
-        let Left { waiter: wait, database, key, .. } = self.leave(ticket)?;
+    pub(super) fn leave_with(&mut self, waiter: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
+        let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter) };
+        let Left { waiter: wait, database, key, .. } = self.leave(waiter)?;
         let Wish { holder: names, side, fenced, .. } = wait.wish();
         Some(match wait.recipient {
             Recipient::Client(client) => Delivery::Answer { client, fenced },
             Recipient::Session(session) => {
+                let keys = || keys.into_iter().skip(1).collect();
+                let beside = wait.is_of_several.then(|| Box::new(Beside { keys: keys(), tokens: Vec::new() }));
                 let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
@@ -392,39 +410,46 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Takes a waiter out, with all of its set. The waiters behind it may have waited for it only.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Left<Waiter<C>, Notes>> {
-        let told = who_is_told(&self.queues, ticket);
-        for member in self.sets.members_beside(told) {
-            if let Some(left) = self.take(member, false) {
+    /// Takes a waiter out, with all its claims. The waiters behind it may have waited for it only.
+    pub(super) fn leave(&mut self, waiter: Ticket) -> Option<Left<Waiter<C>, Notes>> {
+        let any_may_have = !self.claims.is_empty();
+        for claim in self.claims.beside(waiter) {
+            if let Some(left) = self.take(claim, false) {
                 self.changed(left.lock);
             }
         }
-        let left = self.take(told, false)?;
-        if left.was_first {
+        let left = self.take(waiter, false)?;
+        if left.was_first || any_may_have {
             self.changed(left.lock);
         }
         Some(left)
     }
 
-    pub(super) fn take(&mut self, ticket: Ticket, serves: bool) -> Option<Left<Waiter<C>, Notes>> {
-        let is_of_set = self.sets.forget(&self.queues, ticket);
-        if let Some(session) = self.session_of(ticket) {
+    /// Takes one claim out of its queue.
+    fn take(&mut self, claim: Ticket, serves: bool) -> Option<Left<Waiter<C>, Notes>> {
+        let of_session = self.session_of(claim);
+        self.claims.forget(&self.queues, claim);
+        if let Some(session) = of_session {
             self.sessions.count_claim(session, 1, 0);
         }
-        let session = self.queues.waiter(ticket)?.session();
-        let group = session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
-        let left = if serves { self.queues.serve(ticket, group)? } else { self.queues.leave(ticket, group)? };
+        let session = self.queues.waiter(claim)?.session();
+        let group = of_session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
+        let is_enlisted = session.is_some();
+        let left = if serves {
+            self.queues.serve(claim, group, is_enlisted)?
+        } else {
+            self.queues.leave(claim, group, is_enlisted)?
+        };
         if let Some(session) = session {
             self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
-            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), ticket.numbered());
-            let keeps_out = is_of_set || left.waiter.side.ends_sharing();
+            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), claim.numbered());
+            let keeps_out = left.waiter.is_of_several || left.waiter.side.ends_sharing();
             if let Some(session) = self.sessions.get_mut(session).filter(|_| keeps_out) {
                 session.writers = session.writers.saturating_sub(1);
             }
         }
         let hash = self.holders.hash((left.lock, left.waiter.holder()));
-        self.holders.remove(hash, ticket.numbered());
+        self.holders.remove(hash, claim.numbered());
         Some(left)
     }
 
@@ -480,10 +505,10 @@ impl<C> Engine<C> {
             }
             let Some((tickets, writers)) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
             *tickets = tickets.saturating_add(1);
-            let keeps_out = self.sets.has(&self.queues, ticket) || wait.side.ends_sharing();
+            let keeps_out = wait.is_of_several || wait.side.ends_sharing();
             *writers = writers.saturating_add(usize::from(keeps_out));
         }
-        if let Some(fault) = self.sets.fault(&self.queues) {
+        if let Some(fault) = self.claims.fault(&self.queues) {
             return Some(fault);
         }
         let counts = |session: &Session<C>| (session.tickets.length(), session.writers);
@@ -497,7 +522,7 @@ impl<C> Engine<C> {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let nobody = self.queues.is_empty() && self.holders.is_empty() && self.tickets.is_empty();
-        let untold = self.untold.is_empty() && self.sets.is_empty();
+        let untold = self.untold.is_empty() && self.claims.is_empty();
         let nothing = untold && self.sessions.is_empty() && self.cancelling.is_empty();
         nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }

@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::queue::{LockName, Ticket};
 use super::sessions::{Most, Room};
 use super::waiter::SessionId;
-use crate::lock::{Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
+use crate::lock::{Changes, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
 
 pub trait Host {
     /// A blocked client: it gets the outcome of its wait, or its session's events.
@@ -69,11 +69,17 @@ pub trait Host {
 
     fn open<'a>(&'a self, key: Self::Text<'a>, holder: Self::Text<'a>) -> Self::Lock<'a>;
 
-    /// Closes the lock, unchanged since it was decided upon, and makes the plan true.
+    /// Closes the lock, unchanged since it was decided upon, and makes the plan true; and in the same step what is to be changed
+    /// in others for the same holder.
     ///
     /// # Errors
     /// If a key would be created while the server may not write; nothing is changed then.
-    fn commit<'a, 'b>(&'a self, lock: Self::Lock<'a>, plan: &Plan<'_, Self::Text<'b>>) -> Result<(), Paused>
+    fn commit<'a, 'b>(
+        &'a self,
+        lock: Self::Lock<'a>,
+        plan: &Plan<'_, Self::Text<'b>>,
+        others: Vec<(Self::Lock<'a>, Changes)>,
+    ) -> Result<(), Paused>
     where
         Self: 'b;
 

@@ -5,13 +5,14 @@
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
 //! - [`SessionSummary`]: the same as people on call see it
 //! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
-//! - `sets`: waiters for several locks, and `serve_sets`: when they get them
+//! - `claims`: a waiter's place in the queue of each of its locks
 //! - `grace_clock`: for how long nobody is served after a failover or a restart; `grace`: who is at its end
 //! - [`WaitHistogram`]: how long they waited
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
 mod breaking;
+mod claims;
 pub mod commands;
 mod engine;
 mod grace;
@@ -22,12 +23,11 @@ mod outbox;
 mod overview;
 mod queue;
 mod serve;
-mod serve_sets;
 mod sessions;
-mod sets;
 mod statistics;
 mod store;
 mod tickets;
+mod turn;
 mod upkeep;
 mod waiter;
 
@@ -44,7 +44,7 @@ pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsF
 pub use outbox::Event;
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
-pub use serve_sets::{ASKED_MAX, PASSED_MAX};
+pub use serve::{CHECKED_MAX, OVERTAKEN_MAX};
 pub use sessions::{EVENTS_UNREAD_MAX, Most, NoSession, Room};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};

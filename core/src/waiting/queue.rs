@@ -8,8 +8,7 @@
 //! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back, where its
 //! number says.
 //!
-//! A waiter for several locks has a ticket in the queue of each: its members. They stand beside the queues from the
-//! beginning, in the order of coming, since others may pass them: see `serve_sets.rs`.
+//! A waiter for several locks has a place in the queue of each: see `claims.rs`.
 //!
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
 //! few seconds, and a look at a million queues would hold the server up each time.
@@ -81,9 +80,6 @@ pub struct Queues<W, L> {
     back: BTreeSet<(Place, Ticket)>,
     /// Those that are passed over once more, by lock and group.
     passed_over_by_group: BTreeSet<(Place, Place, Ticket)>,
-    /// The members of sets, by the place of their lock; and those of them whom nobody attends.
-    members: BTreeSet<(Place, Ticket)>,
-    members_aside: BTreeSet<(Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
     /// All locks; the next in turn is the first.
@@ -128,8 +124,6 @@ enum Stands {
     InQueue,
     PassedOver,
     Back,
-    Member,
-    MemberAside,
 }
 
 /// A waiter that was taken out of its queue.
@@ -157,8 +151,6 @@ impl<W, L> Default for Queues<W, L> {
             passed_over: BTreeSet::default(),
             back: BTreeSet::default(),
             passed_over_by_group: BTreeSet::default(),
-            members: BTreeSet::default(),
-            members_aside: BTreeSet::default(),
             by_age: List::default(),
             turns: List::default(),
             deadlines: Alarms::default(),
@@ -175,7 +167,6 @@ impl<W: fmt::Debug, L: fmt::Debug> fmt::Debug for Queues<W, L> {
         let mut queues = formatter.debug_struct("Queues");
         queues.field("locks", &self.locks).field("waiters", &self.waiters).field("passed_over", &self.passed_over);
         queues.field("back", &self.back).field("turns", &self.turns).field("by_age", &self.by_age);
-        queues.field("members", &self.members).field("members_aside", &self.members_aside);
         queues.field("deadlines", &self.deadlines).field("lease_ends", &self.lease_ends).finish_non_exhaustive()
     }
 }
@@ -270,40 +261,6 @@ impl<W, L: Default> Queues<W, L> {
         now: UnixMs,
         joins: Joins,
     ) -> Result<(Ticket, LockId), QueueFull> {
-        let stands = if joins == Joins::Last { Stands::InQueue } else { Stands::Back };
-        let (ticket, lock) = self.enter(lock, waiter, now, stands, joins)?;
-        if joins != Joins::Last {
-            self.back.insert((lock.place, ticket));
-        } else if let Some(queue) = self.locks.get_mut(lock.place) {
-            queue.waiters.push(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
-        }
-        Ok((ticket, lock))
-    }
-
-    /// The same, for a member of a set.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn join_as_member(
-        &mut self,
-        lock: LockName<'_>,
-        waiter: W,
-        now: UnixMs,
-        joins: Joins,
-    ) -> Result<(Ticket, LockId), QueueFull> {
-        let (ticket, lock) = self.enter(lock, waiter, now, Stands::Member, joins)?;
-        self.members.insert((lock.place, ticket));
-        Ok((ticket, lock))
-    }
-
-    fn enter(
-        &mut self,
-        lock: LockName<'_>,
-        waiter: W,
-        now: UnixMs,
-        stands: Stands,
-        joins: Joins,
-    ) -> Result<(Ticket, LockId), QueueFull> {
         let lock = match self.find(lock) {
             Some(lock) => lock,
             None => self.open(lock)?,
@@ -316,13 +273,20 @@ impl<W, L: Default> Queues<W, L> {
             }
             Joins::At(ticket) => ticket.number,
         };
+        let stands = if joins == Joins::Last { Stands::InQueue } else { Stands::Back };
         let (deadline, in_queue, by_age, in_group) = Default::default();
         let (since, lock_place) = (now, lock.place);
         let waiting = Waiting { number, since, deadline, lock: lock_place, in_queue, by_age, in_group, stands, waiter };
         let place = self.waiters.insert(waiting).map_err(|_| QueueFull)?;
+        let ticket = Ticket { number, place };
         self.by_age.push(&mut self.waiters, place, |waiting| &mut waiting.by_age);
         self.change_length(lock.place, 1);
-        Ok((Ticket { number, place }, lock))
+        if stands == Stands::Back {
+            self.back.insert((lock.place, ticket));
+        } else if let Some(queue) = self.locks.get_mut(lock.place) {
+            queue.waiters.push(&mut self.waiters, place, |waiting| &mut waiting.in_queue);
+        }
+        Ok((ticket, lock))
     }
 
     fn open(&mut self, lock: LockName<'_>) -> Result<LockId, QueueFull> {
@@ -342,36 +306,56 @@ impl<W, L: Default> Queues<W, L> {
         self.last_number
     }
 
-    /// The first waiter in a lock's queue, past those that are passed over, and past the members of sets.
+    /// The next waiter in a lock's queue behind this one, or the first; past those that are passed over.
     #[must_use]
-    pub fn first(&self, lock: LockId) -> Option<(Ticket, &W)> {
-        let first = self.queue(lock)?.waiters.first().and_then(|place| self.ticket_at(place));
-        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).next() };
-        let first = back.into_iter().chain(first).min()?;
-        self.waiters.get(first.place).map(|waiting| (first, &waiting.waiter))
+    pub fn next(&self, lock: LockId, after: Option<Ticket>) -> Option<Ticket> {
+        let first = self.queue(lock)?.waiters.first();
+        let in_queue = match after.and_then(|after| self.waiting(after)) {
+            Some(before) if before.stands == Stands::InQueue => before.in_queue.behind(),
+            // Those that are before it in the queue were looked at before it, so they are few.
+            _ => std::iter::successors(first, |place| self.waiters.get(*place)?.in_queue.behind())
+                .find(|place| after.is_none_or(|after| self.ticket_at(*place).is_some_and(|ticket| after < ticket))),
+        };
+        let in_queue = in_queue.and_then(|place| self.ticket_at(place));
+        let is_behind = |ticket: &Ticket| after.is_none_or(|after| after < *ticket);
+        let back = if self.back.is_empty() { None } else { of_lock(&self.back, lock.place).find(is_behind) };
+        back.into_iter().chain(in_queue).min()
     }
 
-    /// Takes a waiter out of its queue, from any position. None if it has left already.
-    pub fn leave(&mut self, ticket: Ticket, group: Option<&mut Group>) -> Option<Left<W, L>> {
-        self.take(ticket, group, 0)
+    /// The first waiter in a lock's queue, past those that are passed over.
+    #[must_use]
+    pub fn first(&self, lock: LockId) -> Option<Ticket> {
+        self.next(lock, None)
+    }
+
+    /// Takes a waiter out of its queue, from any position. None if it has left already. `group` is the one that it stands
+    /// aside with, in which it may be enlisted.
+    pub fn leave(&mut self, ticket: Ticket, group: Option<&mut Group>, is_enlisted: bool) -> Option<Left<W, L>> {
+        self.take(ticket, group, is_enlisted, 0)
     }
 
     /// Takes a waiter out that is granted its lock.
-    pub fn serve(&mut self, ticket: Ticket, group: Option<&mut Group>) -> Option<Left<W, L>> {
-        self.take(ticket, group, 1)
+    pub fn serve(&mut self, ticket: Ticket, group: Option<&mut Group>, is_enlisted: bool) -> Option<Left<W, L>> {
+        self.take(ticket, group, is_enlisted, 1)
     }
 
-    fn take(&mut self, ticket: Ticket, group: Option<&mut Group>, served: u64) -> Option<Left<W, L>> {
+    fn take(
+        &mut self,
+        ticket: Ticket,
+        group: Option<&mut Group>,
+        is_enlisted: bool,
+        served: u64,
+    ) -> Option<Left<W, L>> {
         let Waiting { lock: place, stands, .. } = *self.waiting(ticket)?;
         let number = self.locks.get(place)?.number;
-        // Those behind a member may have waited for it only, wherever it stands.
-        let is_member = matches!(stands, Stands::Member | Stands::MemberAside);
-        let was_first = is_member || self.first(LockId { number, place }).map(|(first, _)| first) == Some(ticket);
+        let was_first = self.first(LockId { number, place }) == Some(ticket);
         self.deadlines.cancel(&mut self.waiters, ticket.place, |waiting| &mut waiting.deadline);
         self.by_age.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.by_age);
         if let Some(group) = group {
-            group.all.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_group);
-            group.length = group.length.saturating_sub(1);
+            if is_enlisted {
+                group.all.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_group);
+                group.length = group.length.saturating_sub(1);
+            }
             if stands == Stands::PassedOver {
                 group.passed_over.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.in_queue);
                 self.passed_over_by_group.remove(&(place, group.id, ticket));
@@ -381,8 +365,6 @@ impl<W, L: Default> Queues<W, L> {
             Stands::InQueue => self.remove_from_queue(place, ticket.place),
             Stands::PassedOver => _ = self.passed_over.remove(&(place, ticket)),
             Stands::Back => _ = self.back.remove(&(place, ticket)),
-            Stands::Member => _ = self.members.remove(&(place, ticket)),
-            Stands::MemberAside => _ = self.members_aside.remove(&(place, ticket)),
         }
         self.change_length(place, -1);
         let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
@@ -507,8 +489,7 @@ impl<W, L: Default> Queues<W, L> {
         let aside = self.in_order(of_lock(&self.passed_over), of_lock(&self.back));
         let first = self.locks.get(lock).and_then(|queue| queue.waiters.first());
         let behind = |place: &Place| self.waiters.get(*place)?.in_queue.behind();
-        let singles = self.in_order(aside, std::iter::successors(first, behind));
-        self.in_order(singles, self.in_order(of_lock(&self.members), of_lock(&self.members_aside)))
+        self.in_order(aside, std::iter::successors(first, behind))
     }
 
     /// Two lists of waiters that are each in the order of coming, as one.
@@ -601,7 +582,7 @@ impl<W, L: Default> Queues<W, L> {
         self.ticket_at(place)
     }
 
-    /// Passes over the first of a queue, which keeps its place.
+    /// Passes over a waiter, which keeps its place.
     pub fn pass_over(&mut self, ticket: Ticket, group: &mut Group) {
         let Some(waiting) = self.waiters.get_mut(ticket.place).filter(|waiting| waiting.number == ticket.number) else {
             return;
@@ -610,11 +591,7 @@ impl<W, L: Default> Queues<W, L> {
         match std::mem::replace(&mut waiting.stands, Stands::PassedOver) {
             Stands::InQueue => self.remove_from_queue(lock, ticket.place),
             Stands::Back => _ = self.back.remove(&(lock, ticket)),
-            // A set is put aside as a whole.
-            stands @ (Stands::PassedOver | Stands::Member | Stands::MemberAside) => {
-                waiting.stands = stands;
-                return;
-            }
+            Stands::PassedOver => return,
         }
         self.passed_over.insert((lock, ticket));
         self.passed_over_by_group.insert((lock, group.id, ticket));
@@ -646,48 +623,6 @@ impl<W, L: Default> Queues<W, L> {
         self.passed_over.remove(&(lock, ticket));
         self.passed_over_by_group.remove(&(lock, group.id, ticket));
         self.back.insert((lock, ticket));
-    }
-}
-
-impl<W, L: Default> Queues<W, L> {
-    /// The members of sets in a lock's queue, in the order of coming, but those that are put aside.
-    pub fn members(&self, lock: LockId) -> impl Iterator<Item = Ticket> {
-        of_lock(&self.members, lock.place)
-    }
-
-    /// Whether there is one.
-    #[must_use]
-    pub fn has_members(&self, lock: LockId) -> bool {
-        self.members(lock).next().is_some()
-    }
-
-    /// Whether a waiter for one lock came before all members of sets.
-    #[must_use]
-    pub fn is_before_members(&self, ticket: Ticket, lock: LockId) -> bool {
-        self.members(lock).next().is_none_or(|member| ticket < member)
-    }
-
-    /// Whether a member is put aside.
-    #[must_use]
-    pub fn is_aside(&self, member: Ticket) -> bool {
-        self.waiting(member).is_some_and(|waiting| matches!(waiting.stands, Stands::MemberAside))
-    }
-
-    /// Puts a member aside, or back into its place.
-    pub fn set_aside(&mut self, member: Ticket, is_aside: bool) {
-        let Some(waiting) = self.waiters.get_mut(member.place).filter(|waiting| waiting.number == member.number) else {
-            return;
-        };
-        let entry = (waiting.lock, member);
-        waiting.stands = if is_aside { Stands::MemberAside } else { Stands::Member };
-        let (from, to) = if is_aside {
-            (&mut self.members, &mut self.members_aside)
-        } else {
-            (&mut self.members_aside, &mut self.members)
-        };
-        if from.remove(&entry) {
-            to.insert(entry);
-        }
     }
 }
 

@@ -1,67 +1,79 @@
-//! Serving waiters.
+//! Which waiter is next on a lock, and its grant.
 //!
-//! Every way in which a lock can become free ends in [`Engine::settle`], which grants it to its waiters, the first one first,
-//! for as long as the lock allows. It decides anew from the lock each time: so a look too many does no harm, and no
-//! earlier decision has to be remembered. Readers are let in together up to the next writer, which then has its turn:
-//! neither side can starve the other.
+//! Each lock has one line, in order of arrival; at each check, from the front, a waiter that can have all its locks gets them.
+//! A waiter that lacks another lock may be overtaken by requests for plain locks, four times in all; then the lock is kept
+//! for it. Readers share up to the next writer, and permits up to the next limit that is reached. An unattended waiter steps
+//! aside and returns by age. At most 16 waiters that lack another lock are checked per evaluation, and nothing passes more.
 //!
-//! Nothing here goes on for longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda,
-//! and [`Engine::catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
+//! Every way in which a lock can become free ends in [`Engine::settle`]. It decides anew from the locks each time: so a look too
+//! many does no harm, and no earlier decision has to be remembered. What a waiter waits for always happens to one of its
+//! locks, and then that lock's line is looked at; each waiter is asked first for the lock that it lacked the last time.
+//!
+//! Nothing here goes on for longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda, and
+//! [`Engine::catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
 //! the queue, and a newcomer joins behind it.
-//!
-//! Keys, recipients and clock are behind the trait [`Host`]: there is one over the server and one that a test moves.
 
-use super::agenda::{Cancelling, Untold};
-use super::engine::{Engine, First, Grant, Next};
+use super::agenda::Untold;
+use super::claims::waiter_of;
+use super::engine::{Attendance, Engine, Grant};
 use super::host::{Host, Paused, Permission, Trigger};
 use super::outbox::Delivery;
-use super::queue::{Due, LockId, LockName, Ticket};
-use super::sessions::Change;
-use super::waiter::SessionId;
+use super::queue::{LockId, LockName, Ticket};
+use super::waiter::{Names, Waiter};
 use crate::lock::{
-    self, Ahead, Busy, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Release, Released, UnixMs, Verdict,
+    self, Ahead, Busy, Changes, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Side, UnixMs, Verdict, Wish,
 };
 use std::rc::Rc;
 
-/// What became of a waiter's acquire.
-enum Tried {
-    Granted(Grant),
-    Busy {
-        left_ms: i64,
+/// So often a waiter that lacks another lock may be overtaken.
+pub const OVERTAKEN_MAX: u8 = 4;
+
+/// So many waiters that lack another lock are checked.
+pub const CHECKED_MAX: usize = 16;
+
+/// In so many ms to ask again for a lock that is kept for a waiter which lacks a lock without an expiry.
+const KEPT_ENDLESSLY_MS: i64 = 1_000;
+
+/// What became of an attempt to grant a waiter its locks.
+pub(super) enum Tried {
+    Granted(Vec<Grant>),
+    /// The lock that is looked at is not to be had now; with what is left of it.
+    Busy(i64),
+    /// Another of its locks is not to be had now. Whether the lock that is looked at is free.
+    Lacks {
+        is_free: bool,
     },
-    Refused(Refusal),
-    /// The lock would be granted, but not now: see [`Permission::Later`].
+    /// The locks would be granted, but not now: see [`Permission::Later`].
     Later(i64),
-    /// The lock would be granted, but not here.
-    Elsewhere,
+    /// It is to be let go with this outcome.
+    Told(Outcome),
 }
 
 /// How far serving a lock has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     NobodyWaits,
-    /// The first waiter cannot have the lock now.
+    /// The first waiter cannot have the lock now, or the lock is kept for one.
     SomeoneWaits,
-    /// The lock is free, and waited for only by such as want others, too, and may be passed.
-    MayBePassed,
+    /// The lock is free, and all its waiters lack another one and may be overtaken.
+    MayBeOvertaken(Vec<Ticket>),
     /// The agenda has the rest.
     TurnIsOver,
 }
 
 impl<C> Engine<C> {
-    /// Serves the waiters of a lock, and returns whether any are left whom nobody may pass.
-    pub(super) fn settle<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, trigger: Trigger) -> Ahead {
-        let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
-        match self.settle_queue(host, id, lock, trigger) {
-            Settled::NobodyWaits | Settled::MayBePassed => Ahead::Nobody,
-            Settled::SomeoneWaits | Settled::TurnIsOver => Ahead::Someone,
+    /// Serves the waiters of a lock.
+    pub(super) fn settle<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, trigger: Trigger) -> Settled {
+        match self.queues.find(lock) {
+            Some(id) => self.settle_queue(host, id, lock, trigger),
+            None => Settled::NobodyWaits,
         }
     }
 
     /// Serves the waiters of a lock to which something has happened.
-    fn settle_known<H: Host<Client = C>>(&mut self, host: &H, id: LockId) {
-        let Some((database, key)) = self.queues.name(id) else { return };
-        self.settle_queue(host, id, LockName { database, key: &key }, Trigger::Event);
+    pub(super) fn settle_known<H: Host<Client = C>>(&mut self, host: &H, id: LockId) -> Option<Settled> {
+        let (database, key) = self.queues.name(id)?;
+        Some(self.settle_queue(host, id, LockName { database, key: &key }, Trigger::Event))
     }
 
     fn settle_queue<H: Host<Client = C>>(
@@ -71,22 +83,11 @@ impl<C> Engine<C> {
         lock: LockName<'_>,
         trigger: Trigger,
     ) -> Settled {
-        let now = host.now();
-        if self.queues.has_members(id) {
-            return self.settle_with_sets(host, id, lock, trigger);
-        }
         loop {
             // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
             self.seen(id);
-            match self.seek_first(id, now) {
-                None => return Settled::NobodyWaits,
-                Some(First::Dismissed(ticket)) => self.let_go(host, ticket, Outcome::NowReplica),
-                Some(First::Unattended(ticket)) => self.pass_over(ticket),
-                Some(First::Attended(next)) => match self.tried(host, id, lock, &next, trigger) {
-                    Ok(Some(settled)) => return settled,
-                    Ok(None) => {}
-                    Err(telling) => self.let_go(host, next.ticket, telling),
-                },
+            if let Some(settled) = self.serve_next(host, id, lock, trigger) {
+                return settled;
             }
             // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
             if host.turn_is_over() && self.changed(id) {
@@ -95,59 +96,230 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Whether somebody who can be told waits for this lock, as far as one turn of the server shows.
-    pub(super) fn seek_ahead<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>) -> Ahead {
-        let Some(id) = self.queues.find(lock) else { return Ahead::Nobody };
-        match self.seek_first_to_tell(host, id) {
-            Ok(None) if !self.queues.has_members(id) => Ahead::Nobody,
-            Ok(_) | Err(TurnIsOver) => Ahead::Someone,
+    /// Serves the first waiter in the line that can have all its locks, or finds out why none can. None: there may be more.
+    fn serve_next<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+        lock: LockName<'_>,
+        trigger: Trigger,
+    ) -> Option<Settled> {
+        let now = host.now();
+        let (mut before, mut after) = (Vec::new(), None);
+        while let Some(claim) = self.next_in_line(id, after, now) {
+            let waiter = waiter_of(&self.queues, claim);
+            match self.attendance(waiter, now) {
+                Attendance::Attended => {}
+                Attendance::Unattended => {
+                    self.step_aside(waiter);
+                    return None;
+                }
+                Attendance::Dismissed => {
+                    self.let_go(host, waiter, Outcome::NowReplica);
+                    return None;
+                }
+            }
+            // Another kind of lock would keep those before it out for good.
+            let is_plain = || self.queues.waiter(waiter).is_some_and(|wait| wait.side == Side::Plain);
+            if !before.is_empty() && (before.len() > CHECKED_MAX || !is_plain()) {
+                self.set_recheck_at(id, None);
+                return Some(Settled::SomeoneWaits);
+            }
+            match self.try_waiter(host, claim, waiter, &before, lock, trigger) {
+                Tried::Granted(_) => return None,
+                Tried::Told(outcome) => {
+                    self.let_go(host, waiter, outcome);
+                    return None;
+                }
+                Tried::Later(ms) => {
+                    if ms > 0 {
+                        self.rest(host, ms);
+                    }
+                    self.changed(id);
+                    return Some(Settled::SomeoneWaits);
+                }
+                Tried::Lacks { is_free: true } if self.may_be_overtaken(waiter) => {
+                    before.push(waiter);
+                    after = Some(claim);
+                }
+                Tried::Lacks { is_free: true } => {
+                    // It is looked at again when something happens to a lock that this waiter lacks.
+                    self.set_recheck_at(id, None);
+                    return Some(Settled::SomeoneWaits);
+                }
+                Tried::Lacks { is_free: false } => {
+                    let end = lease_end(host.now(), host.left_ms(lock));
+                    self.set_recheck_at(id, end);
+                    return Some(Settled::SomeoneWaits);
+                }
+                Tried::Busy(left_ms) => {
+                    let end = lease_end(host.now(), left_ms);
+                    self.set_recheck_at(id, end);
+                    return Some(Settled::SomeoneWaits);
+                }
+            }
+        }
+        Some(if before.is_empty() { Settled::NobodyWaits } else { Settled::MayBeOvertaken(before) })
+    }
+
+    /// These waiters were overtaken, each once, be it on several locks.
+    pub(super) fn are_overtaken(&mut self, mut waiters: Vec<Ticket>) {
+        waiters.sort_unstable();
+        waiters.dedup();
+        waiters.into_iter().for_each(|waiter| self.claims.is_overtaken(waiter));
+    }
+
+    fn may_be_overtaken(&self, waiter: Ticket) -> bool {
+        self.claims.overtaken(waiter).is_some_and(|overtaken| overtaken < OVERTAKEN_MAX)
+    }
+
+    /// The waiters that a claim to a free lock overtakes; None if it must wait for one of those before it.
+    fn overtakes<H: Host<Client = C>>(&mut self, host: &H, claim: Ticket) -> Option<Vec<Ticket>> {
+        let (lock, now) = (self.queues.lock_of(claim)?, host.now());
+        let (mut before, mut after) = (Vec::new(), None);
+        while let Some(other) = self.next_in_line(lock, after, now).filter(|other| *other < claim) {
+            let waiter = waiter_of(&self.queues, other);
+            match self.attendance(waiter, now) {
+                Attendance::Attended if self.may_be_overtaken(waiter) && before.len() < CHECKED_MAX => {
+                    before.push(waiter);
+                    after = Some(other);
+                }
+                Attendance::Attended | Attendance::Dismissed => return None,
+                Attendance::Unattended => {
+                    self.step_aside(waiter);
+                    if host.turn_is_over() {
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(before)
+    }
+
+    /// Grants a waiter its locks, if it can have each. `claim` is the one in the line that is looked at, behind those `before`.
+    fn try_waiter<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        claim: Ticket,
+        waiter: Ticket,
+        before: &[Ticket],
+        lock: LockName<'_>,
+        trigger: Trigger,
+    ) -> Tried {
+        let Some(wish) = self.queues.waiter(waiter).map(Waiter::wish) else { return Tried::Busy(0) };
+        let (grace, is_set) = (self.grace(host), self.claims.overtaken(waiter).is_some());
+        let keys = if is_set { self.keys_of(waiter) } else { Vec::new() };
+        let mut overtaken = before.to_vec();
+        let tried = if is_set {
+            self.try_all(host, claim, waiter, lock, &wish, &keys, &mut overtaken, trigger)
+        } else {
+            acquire_for(host, lock, &wish, grace, trigger)
+        };
+        // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
+        self.read_notes(host);
+        let Tried::Granted(grants) = &tried else { return tried };
+        if grants.iter().any(|grant| grant.begins) {
+            self.are_overtaken(overtaken);
+        }
+        if !self.granted(host, waiter, grants) {
+            // Its client went within the very write that has granted it its locks.
+            let (key, others) =
+                keys.split_first().map_or((lock.key.into(), &[][..]), |(key, rest)| (Rc::clone(key), rest));
+            let (database, others, holder, side) = (lock.database, others.into(), wish.holder, wish.side);
+            self.agenda.to_release.push_back(Untold { database, key, others, holder, side });
+        }
+        tried
+    }
+
+    /// The same of a waiter for several locks.
+    fn try_all<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        claim: Ticket,
+        waiter: Ticket,
+        lock: LockName<'_>,
+        wish: &Wish<Names>,
+        keys: &[Rc<[u8]>],
+        overtaken: &mut Vec<Ticket>,
+        trigger: Trigger,
+    ) -> Tried {
+        if self.agenda.is_confined || !host.may_touch_any_key() {
+            return Tried::Later(0);
+        }
+        if let Permission::Later(ms) = host.may_grant() {
+            return Tried::Later(ms);
+        }
+        let grace = self.grace(host);
+        let is_free = match look(host, lock, wish, grace) {
+            Ok(Verdict::Granted(effect)) => effect.changes.begins(),
+            Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
+            Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+        };
+        let (all, lacked) = (self.claims.all(&waiter).to_vec(), self.claims.lacks(waiter));
+        if !is_free {
+            // They wait for the holder that asks once more.
+            overtaken.clear();
+        }
+        // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
+        // their order would each be looked at again with every release.
+        for number in (lacked..all.len()).chain(0..lacked) {
+            let Some(other) = all.get(number).copied().filter(|other| *other != claim) else { continue };
+            match self.may_have(host, other, lock.database, wish, grace) {
+                Ok(Some(waiters)) => overtaken.extend(waiters),
+                Ok(None) => {
+                    self.claims.set_lacks(waiter, number);
+                    return Tried::Lacks { is_free };
+                }
+                Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+            }
+        }
+        match grant_all(host, lock, keys, wish, grace, trigger) {
+            Tried::Lacks { .. } => Tried::Lacks { is_free },
+            tried => tried,
         }
     }
 
-    /// The first waiter of a lock, past those that cannot be told.
-    fn seek_first_to_tell<H: Host<Client = C>>(&mut self, host: &H, id: LockId) -> Result<Option<First>, TurnIsOver> {
+    /// The waiters that one claim of a waiter overtakes if it is granted now; None if it cannot be.
+    fn may_have<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        claim: Ticket,
+        database: i32,
+        wish: &Wish<Names>,
+        grace: Grace,
+    ) -> Result<Option<Vec<Ticket>>, Refusal> {
+        let Some((_, key)) = self.queues.lock_of(claim).and_then(|lock| self.queues.name(lock)) else {
+            return Ok(None);
+        };
+        match look(host, LockName { database, key: &key }, wish, grace)? {
+            Verdict::Granted(effect) if effect.changes.begins() => Ok(self.overtakes(host, claim)),
+            // Its holder has the lock, so that those before it wait for that holder.
+            Verdict::Granted(_) => Ok(Some(Vec::new())),
+            Verdict::Busy(_) => Ok(None),
+        }
+    }
+
+    /// The first attended waiter in the line of a lock, or one that is to be dismissed.
+    ///
+    /// # Errors
+    /// If the turn is over before it is found.
+    pub(super) fn first_in_line<H: Host<Client = C>>(
+        &mut self,
+        host: &H,
+        id: LockId,
+    ) -> Result<Option<Ticket>, TurnIsOver> {
         let now = host.now();
-        while let Some(first) = self.seek_first(id, now) {
-            let First::Unattended(ticket) = first else { return Ok(Some(first)) };
-            // Those behind it may be let in now.
-            self.pass_over(ticket);
-            self.changed(id);
+        while let Some(claim) = self.next_in_line(id, None, now) {
+            let waiter = waiter_of(&self.queues, claim);
+            if self.attendance(waiter, now) != Attendance::Unattended {
+                return Ok(Some(waiter));
+            }
+            self.step_aside(waiter);
             if host.turn_is_over() {
                 return Err(TurnIsOver);
             }
         }
         Ok(None)
-    }
-
-    /// What becomes of the first waiter. None: it was granted. An error is the answer for a client that cannot be granted.
-    pub(super) fn tried<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        id: LockId,
-        lock: LockName<'_>,
-        next: &Next,
-        trigger: Trigger,
-    ) -> Result<Option<Settled>, Outcome> {
-        let tried = acquire_for(host, lock, next, self.grace(host), trigger);
-        // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
-        self.read_notes(host);
-        match tried {
-            Tried::Granted(grant) => {
-                self.granted(host, id, lock, next, grant);
-                return Ok(None);
-            }
-            Tried::Busy { left_ms } => {
-                let end = lease_end(host.now(), left_ms);
-                self.set_recheck_at(id, end);
-            }
-            Tried::Later(ms) => {
-                self.rest(host, ms);
-                self.changed(id);
-            }
-            Tried::Elsewhere => return Err(Outcome::SlotMoved),
-            Tried::Refused(refusal) => return Err(Outcome::Refused(refusal)),
-        }
-        Ok(Some(Settled::SomeoneWaits))
     }
 
     /// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
@@ -165,24 +337,18 @@ impl<C> Engine<C> {
         trigger: Trigger,
     ) -> Result<(), Paused> {
         if self.length() == 0 {
-            return host.commit(record, plan);
+            return host.commit(record, plan, Vec::new());
         }
         let lock = LockName { database: host.database(), key: key.as_ref() };
-        let Some(id) = self.queues.find(lock) else { return host.commit(record, plan) };
+        let Some(id) = self.queues.find(lock) else { return host.commit(record, plan, Vec::new()) };
         self.set_released(id, true);
-        let next = match self.seek_first_to_tell(host, id) {
-            Ok(Some(First::Attended(next)))
-                if self.queues.is_before_members(next.ticket, id)
-                    && plan.changes.frees()
-                    && trigger == Trigger::Command =>
-            {
-                Some(next)
+        let may_hand_over =
+            plan.changes.frees() && trigger == Trigger::Command && host.may_grant() == Permission::Granted;
+        let settled = match self.first_in_line(host, id) {
+            Ok(Some(waiter)) if may_hand_over && self.is_next_alone(waiter) => {
+                self.hand_over(host, key, record, plan, waiter)
             }
-            _ => None,
-        };
-        let settled = match next.filter(|_| host.may_grant() == Permission::Granted) {
-            Some(next) => self.hand_over(host, id, key, record, plan, &next),
-            None => host.commit(record, plan).map(|()| None),
+            _ => host.commit(record, plan, Vec::new()).map(|()| None),
         };
         let settled = settled.map(|settled| settled.unwrap_or_else(|| self.settle_queue(host, id, lock, trigger)));
         if !matches!(settled, Ok(Settled::TurnIsOver)) {
@@ -191,309 +357,169 @@ impl<C> Engine<C> {
         settled.map(|_| ())
     }
 
+    /// Whether a waiter needs no other lock, and is not about to be dismissed.
+    fn is_next_alone(&self, waiter: Ticket) -> bool {
+        self.claims.overtaken(waiter).is_none() && !self.is_dismissed(waiter)
+    }
+
     /// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
     /// come, if that is known.
     fn hand_over<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        id: LockId,
         key: H::Text<'a>,
         record: H::Lock<'a>,
         plan: &Plan<'_, H::Text<'a>>,
-        next: &Next,
+        waiter: Ticket,
     ) -> Result<Option<Settled>, Paused> {
-        let at = host.now();
-        let grace = self.grace(host);
-        let Some(HandOver { released, granted }) = lock::hand_over(&record, *plan.changes, &next.wish, grace, at)
-        else {
-            return host.commit(record, plan).map(|()| None);
+        let (at, grace) = (host.now(), self.grace(host));
+        let wish = self.queues.waiter(waiter).map(Waiter::wish);
+        let handed = wish.as_ref().and_then(|wish| lock::hand_over(&record, *plan.changes, wish, grace, at));
+        let (Some(wish), Some(HandOver { released, granted })) = (wish, handed) else {
+            return host.commit(record, plan, Vec::new()).map(|()| None);
         };
-        let to = host.own(&next.wish.holder);
+        let to = host.own(&wish.holder);
         let both = Plan {
             holder: H::shorter(plan.holder),
             changes: &released,
             next: Some((host.lend(&to), &granted.changes)),
         };
-        if host.commit(record, &both).is_err() {
+        if host.commit(record, &both, Vec::new()).is_err() {
             // Nothing was changed.
-            return host.commit(host.open(key, plan.holder), plan).map(|()| None);
+            return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
         }
-        let lock = LockName { database: host.database(), key: key.as_ref() };
-        self.granted(host, id, lock, next, Grant::of(&granted, at));
+        self.granted(host, waiter, &[Grant::of(&granted, at)]);
         Ok((!granted.leaves_room).then_some(Settled::SomeoneWaits))
     }
 
-    /// Does what is due and what is on the agenda, for as long as the turn lasts. It takes one item of each kind after the
-    /// other, so that no kind keeps all others waiting.
-    pub fn catch_up<H: Host<Client = C>>(&mut self, host: &H) {
-        // One time for the whole turn: what falls due while it lasts is for the next.
-        let now = host.now();
-        self.read_notes(host);
-        self.grace(host);
-        self.sessions.next_turn();
-        self.patrol(now);
-        loop {
-            let mut is_done = !self.fire_next_alarm(host, now);
-            is_done &= !self.change_next_session(host, now);
-            is_done &= !self.dismiss_next(host);
-            is_done &= !self.cancel_next(host);
-            is_done &= !self.sweep_on();
-            is_done &= !self.disconnect_next();
-            is_done &= !self.look_behind_next();
-            is_done &= !self.free_next_acknowledged();
-            is_done &= !self.drop_next(host);
-            // By the time of now, which a rest of this very turn began at.
-            if !self.is_resting(host.now()) {
-                is_done &= !self.release_next(host);
-                is_done &= !self.put_next_back(now);
-                is_done &= !self.put_next_set_back();
-                is_done &= !self.drop_next_broken(host, Trigger::Event);
-                is_done &= !self.look_at_next(host);
-            }
-            if is_done || host.turn_is_over() {
-                return;
+    /// A waiter has got its locks. Returns whether it is still there.
+    fn granted<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Grant]) -> bool {
+        let locks = self.claims.locks(&self.queues, waiter);
+        let Some(delivery) = self.grant(waiter, grants) else { return false };
+        for (lock, grant) in locks.into_iter().zip(grants) {
+            if let Some(end) = grant.end {
+                self.recheck_by(lock, end.saturating_add(1));
             }
         }
-    }
-
-    /// Serves the waiters of the locks that the current command has changed, for as long as the turn lasts, and touches no
-    /// other lock: the server calls this right behind the command, and may be in the middle of something with other keys.
-    pub fn follow_command<H: Host<Client = C>>(&mut self, host: &H) {
-        self.sets.is_confined = true;
-        while let Some(lock) = self.take_changed_by_command() {
-            self.settle_known(host, lock);
-            if host.turn_is_over() {
-                break;
-            }
-        }
-        self.sets.is_confined = false;
-        self.forget_command();
-    }
-
-    /// Does what the next alarm is for. Returns whether there was one.
-    fn fire_next_alarm<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
-        match self.queues.take_due(now) {
-            Some(Due::Deadline(ticket)) => self.time_is_up(host, ticket),
-            Some(Due::LeaseEnd(lock)) => _ = self.changed(lock),
-            None => return false,
-        }
-        true
-    }
-
-    /// Does what has become due for the next session. Returns whether there was one.
-    fn change_next_session<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
-        let Some((session, change)) = self.sessions.take_due(now) else { return false };
-        let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner.name));
-        if owner.is_some_and(|owner| !host.has_user(&owner)) {
-            if let Some(Change::Answer(call)) = change {
-                host.wake(call);
-            }
-            self.end_session(host, session);
-            return true;
-        }
-        match change {
-            Some(Change::Answer(call)) => host.wake(call),
-            Some(Change::Abandoned) => self.abandon(session),
-            Some(Change::Ended) => {
-                // Whoever is there still cannot give a sign of life.
-                let is_kept_back = host.clients_are_paused();
-                if !(is_kept_back && self.sessions.outlives_pause(session, now)) {
-                    self.end_session(host, session);
-                }
-            }
-            None => {}
-        }
-        true
-    }
-
-    /// Drops one thing that is left of a session that has ended. Returns whether there was one.
-    pub(super) fn drop_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let dropped = self.drop_next_of_ended();
         host.watch(self);
-        dropped
-    }
-
-    /// Ends a session that its process has not ended. Its tickets leave in the next turns of the server.
-    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) {
-        let (_, call) = self.close(session);
-        host.watch(self);
-        if let Some(call) = call {
-            host.session_is_over(call);
-        }
-    }
-
-    /// Goes on with the next command that takes tickets back. Returns whether there was one.
-    fn cancel_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(mut next) = self.cancelling.pop_front() else { return false };
-        if self.cancel_on(host, &mut next) {
-            // The others come in turn.
-            self.cancelling.push_back(next);
-        } else if let Some(client) = next.client {
-            host.answer_cancel(client, next.done);
-        }
+        deliver(host, delivery, Outcome::Granted { token: grants.first().and_then(|grant| grant.token) });
         true
     }
 
-    /// Takes the next of the tickets back. Returns whether there was one.
-    pub(super) fn cancel_on<H: Host<Client = C>>(&mut self, host: &H, cancelling: &mut Cancelling<C>) -> bool {
-        let Some(name) = cancelling.names.take_next() else { return false };
-        let cancelled = self.take_back(cancelling.session, &name, host.now());
-        host.watch(self);
-        cancelling.done.push(cancelled);
-        true
-    }
-
-    /// Answers a waiter whose time is up with the time left of the lock. The waiters behind it may have waited for it only.
-    fn time_is_up<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket) {
-        let Some(id) = self.queues.lock_of(ticket) else { return };
-        let Some((database, key)) = self.queues.name(id) else { return };
-        let lock = LockName { database, key: &key };
-        // The lock may have become free at this very moment, and is then this waiter's.
-        let mut is_settled = self.settle_queue(host, id, lock, Trigger::Event) != Settled::TurnIsOver;
-        for (other, key) in self.sets.other_locks(&self.queues, ticket) {
-            let lock = LockName { database, key: &key };
-            is_settled &= self.settle_queue(host, other, lock, Trigger::Event) != Settled::TurnIsOver;
-        }
-        if self.queues.lock_of(ticket).is_none() {
-            return;
-        }
-        if !is_settled {
-            // Other waiters are being let in, and this one may be among them.
-            let now = host.now();
-            return self.queues.set_deadline(ticket, now);
-        }
-        self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
-        let others = self
-            .sets
-            .other_locks(&self.queues, ticket)
-            .into_iter()
-            .map(|(_, key)| host.left_ms(LockName { database, key: &key }));
-        let left_ms = others.fold(host.left_ms(lock), lock::longer_left);
-        let left_ms = self.grace(host).left_of(left_ms);
-        let left_ms = if left_ms == 0 { self.kept_for_ms(host, lock) } else { left_ms };
-        self.let_go(host, ticket, Outcome::Busy { left_ms });
-    }
-
-    /// Dismisses the next waiter of a server that grants nothing any more. Returns whether there was one.
-    fn dismiss_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(ticket) = self.next_dismissed() else { return false };
-        self.let_go(host, ticket, Outcome::NowReplica);
-        true
-    }
-
-    /// Releases the next grant whose client was gone before it could be told. Returns whether there was one.
-    fn release_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(mut untold) = self.agenda.to_release.pop_front() else { return false };
-        let others = std::mem::take(&mut untold.others);
-        for (number, key) in std::iter::once(&untold.key).chain(&others).enumerate() {
-            if let Permission::Later(ms) = self.release_untold(host, &untold, key) {
-                let left: Vec<_> = others.iter().skip(number).cloned().collect();
-                let key = Rc::clone(key);
-                self.agenda.to_release.push_front(Untold { key, others: left.into(), ..untold });
-                self.rest(host, ms);
-                break;
-            }
-        }
-        true
-    }
-
-    /// Releases one hold of what a client was granted and not told, as its holder would; the next waiter gets the lock.
-    fn release_untold<H: Host<Client = C>>(&mut self, host: &H, untold: &Untold, key: &[u8]) -> Permission {
-        let _selected = host.select(untold.database);
-        let (key, holder) = (host.own(key), host.own(&untold.holder));
-        let (key, holder) = (host.lend(&key), host.lend(&holder));
-        let permission = match host.may_write() {
-            Permission::Granted => host.permission(key, Trigger::Event),
-            unfit => unfit,
+    /// In how many ms to ask again for a lock that is free and not granted: when the lease can end of the lock that the first
+    /// waiter for several lacks. 0 if none waits for it.
+    pub(super) fn kept_for_ms<H: Host<Client = C>>(&self, host: &H, lock: LockName<'_>) -> i64 {
+        let waiters = self.queues.waiters(lock).take(CHECKED_MAX).map(|(claim, _)| waiter_of(&self.queues, claim));
+        let Some(waiter) = waiters.into_iter().find(|waiter| self.claims.overtaken(*waiter).is_some()) else {
+            return 0;
         };
-        if permission != Permission::Granted {
-            // Elsewhere: the hold went with its key.
-            return permission;
+        let lacks = self.claims.all(&waiter).get(self.claims.lacks(waiter)).copied();
+        let name = lacks.and_then(|claim| self.queues.lock_of(claim)).and_then(|lock| self.queues.name(lock));
+        match name.map_or(0, |(database, key)| host.left_ms(LockName { database, key: &key })) {
+            left_ms @ 0.. => left_ms.max(1),
+            _ => KEPT_ENDLESSLY_MS,
         }
-        let record = host.open(key, holder);
-        let want = Release { side: Some(untold.side), lease: None, all: false };
-        let decision = lock::release(&record, want, Grace::default(), host.now());
-        if let Some(decision) = decision.ok().filter(|decision| decision.answer != Released::NotHeld) {
-            // Refused only while writes are paused, which was asked.
-            _ = self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
-        }
-        permission
     }
 
-    /// Looks at the next lock to which something has happened. Returns whether there was one.
-    fn look_at_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let Some(lock) = self.take_changed() else { return false };
-        self.settle_known(host, lock);
-        true
-    }
-
-    /// A waiter has got its lock.
-    fn granted<H: Host<Client = C>>(&mut self, host: &H, id: LockId, lock: LockName<'_>, next: &Next, grant: Grant) {
-        let Some(delivery) = self.grant(next.ticket, grant) else {
-            // Its client went within the very write that has granted it the lock.
-            let (holder, side) = (next.wish.holder.clone(), next.wish.side);
-            let (database, key, others) = (lock.database, lock.key.into(), Box::default());
-            return self.agenda.to_release.push_back(Untold { database, key, others, holder, side });
-        };
-        if let Some(end) = grant.end {
-            self.recheck_by(id, end.saturating_add(1));
-        }
-        host.watch(self);
-        deliver(host, delivery, Outcome::Granted { token: grant.token });
-    }
-
-    pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, ticket: Ticket, outcome: Outcome) {
+    pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let now = host.now();
-        if let Some(delivery) = self.leave_with(ticket, outcome, now) {
+        if let Some(delivery) = self.leave_with(waiter, outcome, now) {
             host.watch(self);
             deliver(host, delivery, outcome);
         }
     }
+}
 
-    pub(super) fn rest<H: Host<Client = C>>(&mut self, host: &H, ms: i64) {
-        let now = host.now();
-        self.rest_until(now, now.saturating_add(ms));
+/// What a lock says to a waiter, as if nobody were before it.
+fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace) -> Result<Verdict, Refusal> {
+    let _selected = host.select(lock.database);
+    let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
+    let record = host.open(host.lend(&key), host.lend(&holder));
+    lock::acquire(&record, wish, Ahead::Nobody, grace, host.now())
+}
+
+/// Grants a waiter its locks, each of which it may have. The server has checked the command on `lock` only.
+fn grant_all<H: Host>(
+    host: &H,
+    lock: LockName<'_>,
+    keys: &[Rc<[u8]>],
+    wish: &Wish<Names>,
+    grace: Grace,
+    trigger: Trigger,
+) -> Tried {
+    let _selected = host.select(lock.database);
+    let holder = host.own(&wish.holder);
+    let keys: Vec<_> = keys.iter().map(|key| host.own(key)).collect();
+    let keys: Vec<_> = keys.iter().map(|key| host.lend(key)).collect();
+    for key in &keys {
+        let trigger = if key.as_ref() == lock.key { trigger } else { Trigger::Event };
+        if host.is_known_to_be_fit(trigger) {
+            continue;
+        }
+        match host.permission(*key, trigger) {
+            Permission::Granted => {}
+            Permission::Later(ms) => return Tried::Later(ms),
+            Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
+        }
     }
+    acquire_open(host, &keys, &wish.with_holder(host.lend(&holder)), grace)
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
-fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, next: &Next, grace: Grace, trigger: Trigger) -> Tried {
+fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
     if let Permission::Later(ms) = host.may_grant() {
         return Tried::Later(ms);
     }
     let _selected = host.select(lock.database);
-    let (key, holder) = (host.own(lock.key), host.own(&next.wish.holder));
+    let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
     let (key, holder) = (host.lend(&key), host.lend(&holder));
-    let mut may_grant = host.is_known_to_be_fit(trigger);
-    loop {
-        let record = host.open(key, holder);
-        let at = host.now();
-        match lock::acquire(&record, &next.wish, Ahead::Nobody, grace, at) {
-            Ok(Verdict::Granted(effect)) if may_grant => {
-                return match host.commit(record, &Plan::of(holder, &effect.changes)) {
-                    Ok(()) => Tried::Granted(Grant::of(&effect, at)),
-                    Err(Paused { for_ms }) => Tried::Later(for_ms),
-                };
-            }
-            // Closed before the server checks a command on this very key, and looked at anew after that.
-            Ok(Verdict::Granted(_)) => drop(record),
+    let may_grant = host.is_known_to_be_fit(trigger);
+    if !may_grant {
+        let verdict = lock::acquire(&host.open(key, holder), wish, Ahead::Nobody, grace, host.now());
+        // With the lock closed, since the server checks a command on this very key.
+        match verdict {
+            Ok(Verdict::Granted(_)) => {}
+            // It would be granted after the grace, unless its slot has moved meanwhile.
             Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
-                drop(record);
-                // It would be granted after the grace, unless its slot has moved meanwhile.
-                let waits_for_grace = obstacle != Obstacle::Others;
-                if waits_for_grace && !may_grant && host.permission(key, trigger) == Permission::Elsewhere {
-                    return Tried::Elsewhere;
-                }
-                return Tried::Busy { left_ms };
+                let is_here = || host.permission(key, trigger) != Permission::Elsewhere;
+                let is_elsewhere = obstacle != Obstacle::Others && !is_here();
+                return if is_elsewhere { Tried::Told(Outcome::SlotMoved) } else { Tried::Busy(left_ms) };
             }
-            Err(refusal) => return Tried::Refused(refusal),
+            Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
         }
         match host.permission(key, trigger) {
-            Permission::Granted => may_grant = true,
+            Permission::Granted => {}
             Permission::Later(ms) => return Tried::Later(ms),
-            Permission::Elsewhere => return Tried::Elsewhere,
+            Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
         }
+    }
+    acquire_open(host, &[key], &wish.with_holder(holder), grace)
+}
+
+/// Acquires all of these locks of the selected database, or none: decided and written while all of them are open.
+pub(super) fn acquire_open<'a, H: Host>(
+    host: &'a H,
+    keys: &[H::Text<'a>],
+    wish: &Wish<H::Text<'a>>,
+    grace: Grace,
+) -> Tried {
+    let at = host.now();
+    let mut locks: Vec<_> = keys.iter().map(|key| host.open(*key, wish.holder)).collect();
+    let mut effects = Vec::with_capacity(locks.len());
+    for record in &locks {
+        match lock::acquire(record, wish, Ahead::Nobody, grace, at) {
+            Ok(Verdict::Granted(effect)) => effects.push(effect),
+            Ok(Verdict::Busy(Busy { left_ms, .. })) if locks.len() == 1 => return Tried::Busy(left_ms),
+            Ok(Verdict::Busy(_)) => return Tried::Lacks { is_free: false },
+            Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+        }
+    }
+    let others: Vec<(_, Changes)> = locks.drain(1..).zip(effects.iter().skip(1).map(|effect| effect.changes)).collect();
+    let (Some(first), Some(record)) = (effects.first(), locks.pop()) else { return Tried::Lacks { is_free: false } };
+    match host.commit(record, &Plan::of(wish.holder, &first.changes), others) {
+        Ok(()) => Tried::Granted(effects.iter().map(|effect| Grant::of(effect, at)).collect()),
+        Err(Paused { for_ms }) => Tried::Later(for_ms),
     }
 }
 
@@ -507,7 +533,7 @@ pub(super) fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome:
 }
 
 /// There may be more; the agenda has it.
-struct TurnIsOver;
+pub(super) struct TurnIsOver;
 
 /// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
 /// key's end by a clock that stops while it does one thing, and ours runs on. So an expired lock may still be there,

@@ -7,7 +7,7 @@
 
 use super::Map;
 use super::outbox::Outbox;
-use super::queue::{Group, Ticket};
+use super::queue::Group;
 use super::store::{Alarm, Alarms, Store};
 use super::waiter::SessionId;
 use crate::lock::UnixMs;
@@ -57,8 +57,6 @@ pub(super) struct Session<C> {
     pub tickets: Group,
     /// The number of its tickets that wait to write.
     pub writers: usize,
-    /// Its tickets for several locks that were put aside.
-    pub sets_aside: Vec<Ticket>,
     /// Whether it is on the agenda, to be served what it was passed over for.
     pub is_returning: bool,
     /// Whether its tickets are passed over, as far as is noted.
@@ -341,7 +339,6 @@ impl<C> Sessions<C> {
             outbox,
             tickets: Group::default(),
             writers: 0,
-            sets_aside: Vec::new(),
             is_returning: false,
             is_abandoned: false,
             unseen: None,

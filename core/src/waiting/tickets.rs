@@ -10,7 +10,7 @@ use super::agenda::{Cancelled, Cancelling};
 use super::engine::{Engine, SeenRecipient};
 use super::host::Host;
 use super::outbox::{Delivery, Event};
-use super::queue::{LockId, LockName, Ticket};
+use super::queue::{LockName, Ticket};
 use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Room, Session};
 use super::waiter::{SessionId, Waiter};
 use crate::lock::{Outcome, UnixMs, Wish};
@@ -112,10 +112,8 @@ impl<C> Engine<C> {
     pub fn use_of(&self, id: SessionId, ticket: &[u8], locks: &[LockName<'_>], wish: &Wish<&[u8]>) -> Use {
         let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
-            let waited_for = std::iter::once(waiting).chain(self.sets.members_beside(waiting));
-            let same_lock = waited_for
-                .map(|ticket| self.queues.lock_of(ticket))
-                .eq(locks.iter().map(|lock| self.queues.find(*lock)));
+            let waited_for = self.claims.all(&waiting).iter().map(|claim| self.queues.lock_of(*claim));
+            let same_lock = waited_for.eq(locks.iter().map(|lock| self.queues.find(*lock)));
             let is_same = |wait: &Waiter<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
@@ -291,10 +289,10 @@ impl<C> Engine<C> {
 
     /// The session is attended again: it is served what it was passed over for.
     fn returns(&mut self, id: SessionId, now: UnixMs) {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| session.is_attended(now)) else { return };
-        let aside = std::mem::take(&mut session.sets_aside);
+        if !self.sessions.get(id).is_some_and(|session| session.is_attended(now)) {
+            return;
+        }
         self.sessions.resume(id);
-        self.agenda.sets_back.extend(aside);
         for _ in 0..PUT_BACK_AT_ONCE {
             let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
             let Some(lock) = lock else { return };
@@ -409,19 +407,16 @@ impl<C> Engine<C> {
         if session.unseen.is_none() {
             self.agenda.abandoned.pop_front();
         }
-        for lock in ticket.map(|ticket| self.sets.locks(&self.queues, ticket)).unwrap_or_default() {
-            self.changed(lock);
-        }
-        let writer = ticket.filter(|ticket| self.queues.waiter(*ticket).is_some_and(|wait| wait.side.ends_sharing()));
-        let lock = writer.and_then(|ticket| self.queues.lock_of(ticket).map(|lock| (lock, ticket)));
-        if let Some((lock, _)) = lock.filter(|(lock, ticket)| self.is_first(*lock, *ticket)) {
-            self.changed(lock);
+        let Some((ticket, wait)) = ticket.and_then(|ticket| Some((ticket, self.queues.waiter(ticket)?))) else {
+            return true;
+        };
+        let keeps_out = wait.is_of_several || wait.side.ends_sharing();
+        for lock in self.claims.locks(&self.queues, ticket).into_iter().filter(|_| keeps_out) {
+            if !self.claims.is_empty() || self.queues.first(lock) == Some(ticket) {
+                self.changed(lock);
+            }
         }
         true
-    }
-
-    fn is_first(&self, lock: LockId, ticket: Ticket) -> bool {
-        self.queues.first(lock).is_some_and(|(first, _)| first == ticket)
     }
 }
 

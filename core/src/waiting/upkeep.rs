@@ -315,7 +315,7 @@ mod tests {
     fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        engine.join(lock, Waiter::new(Recipient::Client(()), wish), 0, None, Joins::Last).unwrap().0
+        engine.join(&[(lock, Joins::Last)], Waiter::new(Recipient::Client(()), wish, false), 0, None).unwrap()
     }
 
     fn engine_of(locks: usize) -> Engine<()> {

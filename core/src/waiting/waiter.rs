@@ -95,12 +95,14 @@ pub(super) struct Waiter<C> {
     holder: u16,
     pub side: Side,
     pub fenced: bool,
+    /// Whether it asked by the command for several locks, even if for one.
+    pub is_of_several: bool,
 }
 
 impl<C> Waiter<C> {
-    pub fn new(recipient: Recipient<C>, wish: Wish<Names>) -> Self {
+    pub fn new(recipient: Recipient<C>, wish: Wish<Names>, is_of_several: bool) -> Self {
         let Wish { holder: Names { both, holder }, side, lease, fenced } = wish;
-        Self { recipient, names: both, lease, holder, side, fenced }
+        Self { recipient, names: both, lease, holder, side, fenced, is_of_several }
     }
 
     pub fn wish(&self) -> Wish<Names> {

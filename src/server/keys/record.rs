@@ -9,7 +9,7 @@ use crate::server::ffi::key::{Hash, Key, SortedSet, Value, WritableKey};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use rlock_core::lock::{
-    Expiry, Holding, Kind, Mode, Observed, PERMIT_END_MAX, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX,
+    Changes, Expiry, Holding, Kind, Mode, Observed, PERMIT_END_MAX, Part, Permits, Plan, READ_HOLDS_SCANNED_MAX,
     READ_HOLDS_SHOWN_MAX, ReadWrite, Record, Refusal, Snapshot, UnixMs, are_permits, count_entries, decimal,
     end_of_score, lowest_score, may_have_been_permits, names, score_of_end,
 };
@@ -27,12 +27,13 @@ impl<'a> LockRecord<'a> {
         Self { context, key: WritableKey::open(context, key), holder }
     }
 
-    /// Makes a plan true, on this server and on all its followers.
+    /// Makes a plan true, and what is to be changed in other locks for the same holder, on this server and on all its followers.
     ///
     /// # Errors
     /// If the server may not create a key now; nothing is changed then.
-    pub fn commit(self, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
-        write::write(self.context, self.key, plan)
+    pub fn commit(self, plan: &Plan<'_, Str<'_>>, others: Vec<(Self, Changes)>) -> Result<(), Paused> {
+        let others = others.into_iter().map(|(lock, changes)| (lock.key, changes)).collect();
+        write::write(self.context, self.key, plan, others)
     }
 }
 

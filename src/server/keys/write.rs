@@ -1,7 +1,7 @@
 //! Makes changes true: each is written, replicated and announced as the plain command that it stands for.
 //!
-//! All changes in the lock's own key are written before any is announced, and the key is closed in between, because an
-//! announcement can run other code that changes the key under us. Only then come the keys that belong to the lock
+//! All changes in the locks' own keys are written before any is announced, and the keys are closed in between, because an
+//! announcement can run other code that changes a key under us. Only then come the keys that belong to a lock
 //! beside its own. Each of those is opened, written, closed and announced by itself.
 //!
 //! The module listens to keyspace events itself, for what others do to locks with waiters. It ignores its own events about
@@ -20,7 +20,7 @@ use followers::tell;
 use redis_module::raw::{
     REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING, REDISMODULE_NOTIFY_ZSET,
 };
-use rlock_core::lock::{Change, Expiry, Field, Mode, Plan, Side, UnixMs, Unlock, names, score_of_end};
+use rlock_core::lock::{Change, Changes, Expiry, Field, Mode, Plan, Side, UnixMs, Unlock, names, score_of_end};
 use rlock_core::waiting::Paused;
 use std::cell::OnceCell;
 use std::ffi::c_char;
@@ -29,12 +29,19 @@ use std::ptr;
 /// The interval at which a pause is looked at: the server sends no event when it ends.
 pub const PAUSED: Paused = Paused { for_ms: 20 };
 
-/// Makes a plan true, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
+/// Makes a plan true, and what is to be changed in other locks for the same holder, on this server and on all its followers.
+/// `key` is the lock's. All keys are unchanged since the decision.
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
-pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
-    if plan.may_create_keys() && context.writes_are_paused() {
+pub(super) fn write<'a>(
+    context: &Context,
+    key: WritableKey<'a>,
+    plan: &Plan<'_, Str<'_>>,
+    others: Vec<(WritableKey<'a>, Changes)>,
+) -> Result<(), Paused> {
+    let may_create = plan.may_create_keys() || others.iter().any(|(_, changes)| changes.may_create_keys());
+    if may_create && context.writes_are_paused() {
         return Err(PAUSED);
     }
     let name = key.name();
@@ -43,26 +50,46 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
     }
+    let mut closed = Vec::with_capacity(others.len());
+    let mut open: Vec<_> = Vec::with_capacity(others.len());
+    for (key, changes) in others {
+        closed.push((key.name(), changes));
+        let mut lock = LockKey { context, key, is_deleted: false };
+        changes.on_lock_key().iter().for_each(|change| lock.write(plan.holder, *change));
+        open.push(lock);
+    }
     lock.close();
+    open.into_iter().for_each(LockKey::close);
     if !plan.changes.on_lock_key().is_empty() {
         context.signal_modified(name);
     }
     for (_, changes) in holders.iter().flatten() {
-        for event in changes.on_lock_key().iter().flat_map(|change| events(*change)) {
-            kept().announced.set(event.1.as_ptr());
-            context.announce(*event, name);
-            kept().announced.set(ptr::null());
-        }
+        announce(context, name, changes);
     }
-    for change in plan.changes.on_side_keys() {
-        Beside { context, name, holder: plan.holder }.write(*change);
+    for (name, changes) in &closed {
+        context.signal_modified(*name);
+        announce(context, *name, changes);
     }
-    if let Some((holder, changes)) = plan.next {
-        for change in changes.on_side_keys() {
-            Beside { context, name, holder }.write(*change);
-        }
+    for (holder, changes) in holders.iter().flatten() {
+        write_beside(context, name, *holder, changes);
     }
+    closed.iter().for_each(|(name, changes)| write_beside(context, *name, plan.holder, changes));
     Ok(())
+}
+
+/// Announces what was changed in a lock's own key.
+fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
+    for event in changes.on_lock_key().iter().flat_map(|change| events(*change)) {
+        kept().announced.set(event.1.as_ptr());
+        context.announce(*event, name);
+        kept().announced.set(ptr::null());
+    }
+}
+
+fn write_beside(context: &Context, name: Str<'_>, holder: Str<'_>, changes: &Changes) {
+    for change in changes.on_side_keys() {
+        Beside { context, name, holder }.write(*change);
+    }
 }
 
 /// Whether an event of this name, which the server reports, is one that we announce about a lock.

@@ -404,8 +404,8 @@ unsafe extern "C" fn unblocked(
         let Some(Blocked { waits_for, since_us, .. }) = no_longer_blocked(client) else { return flag::OK };
         let fenced =
             state::engine().is_ok_and(|engine| matches!(waits_for, WaitsFor::Lock(ticket) if engine.is_fenced(ticket)));
-        let of_several = match (state::engine(), waits_for) {
-            (Ok(engine), WaitsFor::Lock(ticket)) => engine.keys_of_set(ticket),
+        let keys = match (state::engine(), waits_for) {
+            (Ok(engine), WaitsFor::Lock(ticket)) => engine.keys_of(ticket),
             _ => Vec::new(),
         };
         let taken = stop_waiting(&context, client, waits_for);
@@ -413,7 +413,7 @@ unsafe extern "C" fn unblocked(
             WaitsFor::Lock(_) => {
                 let left_of = |key: &[u8]| host::left_ms(&context, &OwnedStr::new(key));
                 let of_one = || arguments.get(1).map(|key| left_of(key.bytes()));
-                let longest = of_several.iter().map(|key| left_of(key)).reduce(longer_left);
+                let longest = keys.iter().map(|key| left_of(key)).reduce(longer_left);
                 let left_ms = longest.or_else(of_one).unwrap_or(0);
                 reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
             }

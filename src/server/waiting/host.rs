@@ -15,7 +15,7 @@ use crate::server::ffi::context::{Context, Selected, monotonic_us, steady_ms};
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
-use rlock_core::lock::{Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
+use rlock_core::lock::{Changes, Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{
     Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
 };
@@ -111,11 +111,16 @@ impl Host for Server<'_> {
         LockRecord::open(self.context, key, holder)
     }
 
-    fn commit<'a, 'b>(&'a self, lock: LockRecord<'a>, plan: &Plan<'_, Str<'b>>) -> Result<(), Paused>
+    fn commit<'a, 'b>(
+        &'a self,
+        lock: LockRecord<'a>,
+        plan: &Plan<'_, Str<'b>>,
+        others: Vec<(LockRecord<'a>, Changes)>,
+    ) -> Result<(), Paused>
     where
         Self: 'b,
     {
-        lock.commit(plan)
+        lock.commit(plan, others)
     }
 
     fn snapshot(&self, key: Str<'_>, most: usize) -> Result<Option<Snapshot>, Refusal> {

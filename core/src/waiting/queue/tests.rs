@@ -11,7 +11,7 @@ enum Step {
     Join { database: i32, key: usize },
     ServeFirst { database: i32, key: usize },
     Leave { waiter: usize },
-    PassOverFirst { database: i32, key: usize },
+    PassOver { waiter: usize },
     PutBack,
     PutFirstBack { database: i32, key: usize },
 }
@@ -21,7 +21,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::Join { database, key }),
         2 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::ServeFirst { database, key }),
         2 => (0..1_000_usize).prop_map(|waiter| Step::Leave { waiter }),
-        2 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::PassOverFirst { database, key }),
+        2 => (0..1_000_usize).prop_map(|waiter| Step::PassOver { waiter }),
         1 => Just(Step::PutBack),
         1 => (0..2, 0..3_usize).prop_map(|(database, key)| Step::PutFirstBack { database, key }),
     ]
@@ -86,12 +86,11 @@ proptest! {
                 Step::ServeFirst { database, key } => {
                     let position = reference.first(database, key);
                     let lock = queues.find(LockName { database, key: KEYS[key] });
-                    let first = lock.and_then(|lock| queues.first(lock)).map(|(ticket, id)| (ticket, *id));
-                    let expected = position.map(|position| &reference.list[position]);
-                    prop_assert_eq!(first, expected.map(|known| (known.ticket, known.id)));
+                    let first = lock.and_then(|lock| queues.first(lock));
+                    prop_assert_eq!(first, position.map(|position| reference.list[position].ticket));
                     if let Some(position) = position {
                         let Known { id: waiter, ticket, .. } = reference.remove(position, id);
-                        let served = queues.serve(ticket, Some(&mut group));
+                        let served = queues.serve(ticket, Some(&mut group), true);
                         prop_assert_eq!(served.map(|left| (left.waiter, left.was_first)), Some((waiter, true)));
                         *reference.served.entry((database, key)).or_default() += 1;
                     }
@@ -101,19 +100,20 @@ proptest! {
                     let Known { database, key, .. } = reference.list[position];
                     let was_first = reference.first(database, key) == Some(position);
                     let known = reference.remove(position, id);
-                    let left = queues.leave(known.ticket, Some(&mut group)).unwrap();
+                    let left = queues.leave(known.ticket, Some(&mut group), true).unwrap();
                     prop_assert_eq!((left.waiter, left.was_first), (known.id, was_first));
                     let is_there = queues.find(LockName { database: left.database, key: &left.key });
                     prop_assert_eq!(left.closed.is_none().then_some(left.lock), is_there);
                 }
                 Step::Leave { .. } | Step::PutFirstBack { .. } => {}
-                Step::PassOverFirst { database, key } => {
-                    if let Some(position) = reference.first(database, key) {
-                        let ticket = reference.list[position].ticket;
-                        queues.pass_over(ticket, &mut group);
+                Step::PassOver { waiter } if !reference.list.is_empty() => {
+                    let ticket = reference.list[waiter % reference.list.len()].ticket;
+                    queues.pass_over(ticket, &mut group);
+                    if !reference.passed_over.contains(&ticket) {
                         reference.passed_over.push(ticket);
                     }
                 }
+                Step::PassOver { .. } => {}
                 Step::PutBack => {
                     let lock = queues.put_back(&mut group);
                     prop_assert_eq!(lock.is_some(), !reference.passed_over.is_empty());
@@ -133,7 +133,7 @@ proptest! {
                 }
             }
             for ticket in &reference.gone {
-                prop_assert_eq!(queues.leave(*ticket, None), None, "nobody leaves twice");
+                prop_assert_eq!(queues.leave(*ticket, None, true), None, "nobody leaves twice");
                 prop_assert_eq!(queues.lock_of(*ticket), None);
             }
             let Reference { list, served, .. } = &mut reference;
@@ -142,7 +142,7 @@ proptest! {
             check(&mut queues, &reference)?;
         }
         for known in reference.list {
-            queues.leave(known.ticket, Some(&mut group));
+            queues.leave(known.ticket, Some(&mut group), true);
         }
         prop_assert!(queues.is_empty() && queues.locks() == 0 && queues.length() == 0, "nothing is left over");
         prop_assert!(queues.by_name.is_empty() && queues.databases.is_empty());
@@ -208,8 +208,12 @@ fn check(queues: &mut Queues<u64, ()>, reference: &Reference) -> Result<(), Test
             prop_assert!(list.iter().all(|known| queues.waiter(known.ticket) == Some(&known.id)));
             prop_assert_eq!(queues.find(lock).is_some(), !expected.is_empty());
             prop_assert_eq!(queues.length_of(lock), expected.len());
-            let first = queues.find(lock).and_then(|lock| queues.first(lock)).map(|(_, id)| *id);
-            prop_assert_eq!(first, reference.first(database, key).map(|position| list[position].id));
+            let in_line =
+                |known: &&Known| known.is_for(database, key) && !reference.passed_over.contains(&known.ticket);
+            let line: Vec<_> = list.iter().filter(in_line).map(|known| known.ticket).collect();
+            let behind = |ticket: &Ticket| queues.next(queues.lock_of(*ticket)?, Some(*ticket));
+            let first = queues.find(lock).and_then(|lock| queues.first(lock));
+            prop_assert_eq!(std::iter::successors(first, behind).collect::<Vec<_>>(), line);
             lengths.push(expected.len());
             let changed = changed.get(&(database, key)).copied().unwrap_or(0);
             by_length.extend(expected.first().map(|first| {

@@ -9,7 +9,7 @@ use rlock_core::waiting::commands::{Acquiring, Waiting};
 const LOCKS: usize = 64;
 
 /// So many waiting requests are asked at each look.
-const ASKED: usize = rlock_core::waiting::ASKED_MAX;
+const ASKED: usize = rlock_core::waiting::CHECKED_MAX;
 
 fn locks() -> Vec<Vec<u8>> {
     (0..LOCKS).map(|number| number.to_string().into_bytes()).collect()

@@ -1,7 +1,7 @@
 //! The host on which sets are served: a few plain locks in a map, and a clock that the test moves.
 
 use rlock_core::lock::{
-    Change, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
+    Change, Changes, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
 };
 use rlock_core::waiting::{
     Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
@@ -60,6 +60,34 @@ impl World {
 
     pub fn holder(&self, key: usize) -> Option<String> {
         self.locks.borrow().get(KEYS[key]).map(|lock| lock.holder.clone())
+    }
+
+    fn make_true(&self, key: &[u8], holder: &[u8], changes: &Changes) {
+        let holder = String::from_utf8(holder.to_vec()).unwrap();
+        for change in changes.on_lock_key() {
+            let mut locks = self.locks.borrow_mut();
+            match *change {
+                Change::Begin { side: Side::Plain, end } => {
+                    let number = KEYS.iter().position(|known| *known == key);
+                    self.begun.borrow_mut().extend(number.map(|number| (number, holder.clone())));
+                    let before = locks.insert(key.to_vec(), Lock { holder: holder.clone(), holds: 1, end });
+                    assert!(before.is_none(), "a lock begins that {before:?} has");
+                }
+                Change::Count { field: Field::Holder, makes, .. } => {
+                    let held = locks.get_mut(key).unwrap();
+                    assert_eq!(held.holder, holder, "a hold of another");
+                    held.holds = makes;
+                }
+                Change::ExpireAt(end) => locks.get_mut(key).unwrap().end = end,
+                Change::Delete => _ = locks.remove(key),
+                other => panic!("{other:?} of a plain lock"),
+            }
+        }
+        for change in changes.on_side_keys() {
+            if let Change::CountToken { makes } = *change {
+                self.tokens.borrow_mut().insert(key.to_vec(), makes);
+            }
+        }
     }
 
     pub fn pass_to(&self, time: UnixMs) {
@@ -184,52 +212,29 @@ impl Host for World {
         View { locks: Rc::clone(&self.locks), key: key.to_vec(), holder, next_token }
     }
 
-    fn commit<'a, 'b>(&'a self, lock: View, plan: &Plan<'_, &'b [u8]>) -> Result<(), Paused>
+    fn commit<'a, 'b>(
+        &'a self,
+        lock: View,
+        plan: &Plan<'_, &'b [u8]>,
+        others: Vec<(View, Changes)>,
+    ) -> Result<(), Paused>
     where
         Self: 'b,
     {
-        if plan.may_create_keys() && self.paused.get() {
+        let may_create = plan.may_create_keys() || others.iter().any(|(_, changes)| changes.may_create_keys());
+        if may_create && self.paused.get() {
             self.rests_until.set(self.now.get() + 20);
             return Err(Paused { for_ms: 20 });
         }
-        // Now and then, as if the server had been paused by what another module does within the writes before.
-        if plan.may_create_keys() && self.now.get() % 7 == 3 && lock.key == KEYS[2] {
+        // Now and then, as if the server had been paused meanwhile.
+        let mut keys = others.iter().map(|(lock, _)| &lock.key).chain([&lock.key]);
+        if may_create && self.now.get() % 7 == 3 && keys.any(|key| key == KEYS[2]) {
             self.rests_until.set(self.now.get() + 1);
             return Err(Paused { for_ms: 1 });
         }
-        let of_next =
-            plan.next.into_iter().flat_map(|(to, changes)| changes.on_lock_key().iter().map(move |one| (to, one)));
-        let of_own = plan.changes.on_lock_key().iter().map(|change| (plan.holder, change));
-        for (holder, change) in of_own.chain(of_next) {
-            let holder = String::from_utf8(holder.to_vec()).unwrap();
-            let mut locks = self.locks.borrow_mut();
-            match *change {
-                Change::Begin { side: Side::Plain, end } => {
-                    let number = KEYS.iter().position(|key| *key == lock.key);
-                    self.begun.borrow_mut().extend(number.map(|number| (number, holder.clone())));
-                    let before = locks.insert(lock.key.clone(), Lock { holder, holds: 1, end });
-                    assert!(before.is_none(), "a lock begins that {before:?} has");
-                }
-                Change::Count { field: Field::Holder, makes, .. } => {
-                    let held = locks.get_mut(&lock.key).unwrap();
-                    assert_eq!(held.holder, holder, "a hold of another");
-                    held.holds = makes;
-                }
-                Change::ExpireAt(end) => locks.get_mut(&lock.key).unwrap().end = end,
-                Change::Delete => {
-                    locks.remove(&lock.key);
-                    // What began is given back where not all could be had.
-                    self.begun.borrow_mut().retain(|(key, of)| KEYS[*key] != lock.key || *of != holder);
-                }
-                other => panic!("{other:?} of a plain lock"),
-            }
-        }
-        let next = plan.next.into_iter().flat_map(|(_, changes)| changes.on_side_keys());
-        for change in plan.changes.on_side_keys().iter().chain(next) {
-            if let Change::CountToken { makes } = *change {
-                self.tokens.borrow_mut().insert(lock.key.clone(), makes);
-            }
-        }
+        self.make_true(&lock.key, plan.holder, plan.changes);
+        plan.next.into_iter().for_each(|(to, changes)| self.make_true(&lock.key, to, changes));
+        others.iter().for_each(|(lock, changes)| self.make_true(&lock.key, plan.holder, changes));
         Ok(())
     }
 

@@ -287,10 +287,16 @@ impl Host for Fake {
         HolderView { keyspace: self.keyspaces[self.selected.get()].borrow(), holder }
     }
 
-    fn commit<'a, 'b>(&'a self, record: Self::Lock<'a>, plan: &Plan<'_, Self::Text<'b>>) -> Result<(), Paused>
+    fn commit<'a, 'b>(
+        &'a self,
+        record: Self::Lock<'a>,
+        plan: &Plan<'_, Self::Text<'b>>,
+        others: Vec<(Self::Lock<'a>, Changes)>,
+    ) -> Result<(), Paused>
     where
         Self: 'b,
     {
+        assert!(others.is_empty(), "here are requests for one lock: see `sets.rs`");
         drop(record);
         if plan.may_create_keys() && self.paused.get() {
             return Err(Paused { for_ms: self.later() });
