@@ -68,8 +68,8 @@ const CASES: [&str; 38] = [
     "RLOCK.MACQUIRE 2 k l ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE; RESTORE l <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.MACQUIRE 1 k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.MACQUIRE 2 l k ann 2000000 FENCED \
-     => RESTORE l <2000000> {ann:1} ABSTTL REPLACE; INCR redisson_lock_token:{l}; \
-     HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
+     => RESTORE l <2000000> {ann:1} ABSTTL REPLACE; HINCRBY k ann 1; PEXPIREAT k <2000000>; \
+     INCR redisson_lock_token:{l}; INCR redisson_lock_token:{k}",
     // What is dead already is not there to be deleted.
     "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.BREAK k \
      => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:bob:rwlock_timeout:1",
