@@ -99,7 +99,9 @@ pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
     match reply.error() {
         Some(line) if is_script(command) && IN_SCRIPTS.iter().any(|words| line.contains(words)) => None,
         Some(line) => error_fault(line),
-        None => (!has_shape(kind, ours, reply)).then(|| "the reply is of none of the shapes that it may have".to_owned()),
+        None => {
+            (!has_shape(kind, ours, reply)).then(|| "the reply is of none of the shapes that it may have".to_owned())
+        }
     }
 }
 

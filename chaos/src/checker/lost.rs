@@ -132,8 +132,7 @@ mod tests {
 
     #[test]
     fn what_a_ticket_was_granted_lasts_though_it_is_taken_back() {
-        let cancelled =
-            |history: Written, ticket| history.did("a", cancel(), (15, 16), Answer::Cancelled(ticket));
+        let cancelled = |history: Written, ticket| history.did("a", cancel(), (15, 16), Answer::Cancelled(ticket));
         assert!(denied(cancelled(by_ticket(0), 2), 2_500).breaks(HOLDS_LAST));
         let untold = || Written::default().queued("a", 3_000, (0, 1)).outcome("a", 1, 14, unknown());
         assert!(denied(cancelled(untold(), 2), 2_500).breaks(HOLDS_LAST));

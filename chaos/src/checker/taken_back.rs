@@ -34,11 +34,10 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 
 /// If none of its attempts can still be under way when its ticket is taken back.
 fn taken_back<'a>(lock: &LockHistory<'a>, steps: &[&'a Operation]) -> Option<TakenBack<'a>> {
-    let (cancel, session, ticket) =
-        steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
-            (Request::Cancel { session }, Some(Answer::Cancelled(ticket))) => Some((*step, &**session, *ticket)),
-            _ => None,
-        })?;
+    let (cancel, session, ticket) = steps.iter().find_map(|step| match (&step.call.request, step.known_answer()) {
+        (Request::Cancel { session }, Some(Answer::Cancelled(ticket))) => Some((*step, &**session, *ticket)),
+        _ => None,
+    })?;
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some()).peekable();
     asked.peek()?;
     if !asked.clone().all(|step| step.has_arrived_by(cancel.call.at) && step.session() == Some(session)) {
