@@ -119,7 +119,7 @@ async fn acquires_of_one_owner_at_the_same_time_are_granted_one_after_the_other(
     dropped.abort();
     assert_eq!(client.figure("waiters"), 1);
     client.say("RLOCK.RELEASE orders:42 other");
-    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
     assert_eq!(count(&mut client, "orders:42", "job-7"), counted(2));
     first.release().await.unwrap();
     second.release().await.unwrap();
@@ -138,5 +138,5 @@ async fn a_wait_whose_place_another_program_takes_as_the_same_owner_is_refused()
     let error = wait.await.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Refused, Some("UNBLOCKED")), "{error}");
     client.say("RLOCK.RELEASE orders:42 other");
-    other.await.unwrap().release().await.unwrap();
+    other.await.unwrap().unwrap().release().await.unwrap();
 }
