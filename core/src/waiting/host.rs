@@ -92,6 +92,11 @@ pub trait Host {
     /// Whether this server may write now, if that takes no memory.
     fn may_write(&self) -> Permission;
 
+    /// The same for this very key, which may be at another node.
+    fn may_release(&self, _key: Self::Text<'_>) -> Permission {
+        self.may_write()
+    }
+
     /// Whether it may grant a lock now, as far as is known without asking about its key.
     fn may_grant(&self) -> Permission;
 

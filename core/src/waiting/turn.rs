@@ -183,10 +183,8 @@ impl<C> Engine<C> {
         let _selected = host.select(untold.database);
         let (key, holder) = (host.own(key), host.own(&untold.holder));
         let (key, holder) = (host.lend(&key), host.lend(&holder));
-        let permission = match host.may_write() {
-            Permission::Granted => host.permission(key, Trigger::Event),
-            unfit => unfit,
-        };
+        // Not whether it may be granted to the next waiter: a full server is unlocked all the same.
+        let permission = host.may_release(key);
         if permission != Permission::Granted {
             // Elsewhere: the hold went with its key.
             return permission;

@@ -20,6 +20,7 @@ use rlock_core::waiting::{
     Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
 };
 use std::cell::Cell;
+use std::ffi::CStr;
 
 pub struct Server<'a> {
     pub(super) context: &'a Context,
@@ -129,6 +130,13 @@ impl Host for Server<'_> {
 
     fn may_write(&self) -> Permission {
         may_write(self.context)
+    }
+
+    fn may_release(&self, key: Str<'_>) -> Permission {
+        match may_write(self.context) {
+            Permission::Granted if this_server::is_in_cluster() => probe(self.context, key, c"SEslc"),
+            permission => permission,
+        }
     }
 
     fn may_grant(&self) -> Permission {
@@ -253,7 +261,7 @@ const UNFIT_MS: i64 = 100;
 fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
     match trigger {
         Trigger::Command => Permission::Granted,
-        Trigger::Event => probe(context, key),
+        Trigger::Event => probe(context, key, c"SMEslc"),
     }
 }
 
@@ -295,10 +303,10 @@ fn is_out_of_memory(context: &Context) -> bool {
 
 /// Asks the server by a command that writes nothing but is checked as if it did: it puts an empty piece into a string.
 /// On a lock it fails with the wrong type, which is as good as a yes.
-fn probe(context: &Context, key: Str<'_>) -> Permission {
-    // SAFETY: a string, a long long and a C string, as the format says behind its modifiers: check as for a script, check
-    // memory, errors as replies.
-    let reply = unsafe { call!(context, c"SETRANGE", c"SMEslc", key.as_ptr(), 0_i64, c"".as_ptr()) };
+fn probe(context: &Context, key: Str<'_>, format: &CStr) -> Permission {
+    // SAFETY: a string, a long long and a C string, as both formats say behind their modifiers: check as for a script,
+    // perhaps check memory, errors as replies.
+    let reply = unsafe { call!(context, c"SETRANGE", format, key.as_ptr(), 0_i64, c"".as_ptr()) };
     let Some(reply) = reply else { return elsewhere() };
     match reply.error() {
         None => Permission::Granted,
