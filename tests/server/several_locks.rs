@@ -5,9 +5,7 @@ use crate::grace::{LONG_MS, begin, end};
 use crate::inspect::of;
 use crate::waiting::scene::{Outcome, Scene, Waiter};
 use crate::waiting::{for_all_waiters, median};
-use rlock_testing::{
-    Client, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, list, start_waiting, text, wait_until,
-};
+use rlock_testing::{Client, Event, Reply, Server, ServerVersion, Tap, Wanted, list, start_waiting, text, wait_until};
 
 for_all_waiters!(
     whoever_waits_is_let_in_when_the_last_lock_is_free,
