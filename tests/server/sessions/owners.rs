@@ -1,6 +1,6 @@
 //! Whose a session is: the user's who opened it. To everyone else it is as if it were not there.
 
-use rlock_testing::{Client, Reply, Server, Session, start_waiting, text, wait_until};
+use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text, wait_until};
 
 /// Two users who may do the same, and know each other's secrets. This is also the least that a service needs.
 fn users(server: &Server) -> [Client; 2] {
@@ -58,7 +58,7 @@ fn the_user_is_that_of_the_call() {
     server.client().say("ACL SETUSER ann +eval");
     server.client().say("ACL SETUSER bob +eval");
     let script = "return redis.call('RLOCK.CANCEL', ARGV[1], 't')";
-    assert_eq!(ann.run(&["EVAL", script, "0", ANNS]), Reply::Int(0));
+    assert_eq!(ann.run(&["EVAL", script, "0", ANNS]), list([Reply::Int(0)]));
     ann.say("AUTH bob secret");
     assert!(ann.run(&["EVAL", script, "0", ANNS]).as_error().starts_with("NOSESSION "));
 }

@@ -56,7 +56,11 @@ fn a_later_request_is_served_in_the_place_of_the_earlier() {
             is_replaced(&mut old);
             assert_eq!(shown(scene, "k", "holder"), ["first", "ann", "behind"].map(text), "{ask} {again}");
             assert_eq!(shown(scene, "k", "side")[1], text(side), "{ask} {again}");
-            assert_eq!(shown(scene, "k", "deadline-in-ms")[1], Reply::Nil, "it waits for as long as the later one says");
+            assert_eq!(
+                shown(scene, "k", "deadline-in-ms")[1],
+                Reply::Nil,
+                "it waits for as long as the later one says"
+            );
             scene.say("RLOCK.RELEASE k holder");
             first.is_granted();
             scene.say("RLOCK.RELEASE k first");
@@ -207,7 +211,8 @@ fn the_place_of_an_unattended_ticket_is_taken() {
         restarted.wait_for(&format!("RLOCK.{ask} ann 600000 WAIT 0"), "1");
         client.say_all(["RLOCK.RELEASE k holder", "RLOCK.RELEASE l holder"]);
         assert_eq!(restarted.told("WAIT 1000"), [Event::granted(1, "1", None)], "{ask}");
-        let replaced = Event { seq: number, ticket: "1".to_owned(), outcome: "error".to_owned(), value: text(REPLACED) };
+        let replaced =
+            Event { seq: number, ticket: "1".to_owned(), outcome: "error".to_owned(), value: text(REPLACED) };
         assert_eq!(ann.told(""), [replaced], "{ask}");
         assert_eq!(ann.told(&format!("ACK {number}")), []);
         client.say_all(["RLOCK.RELEASE k ann", "RLOCK.RELEASE l ann"]);
