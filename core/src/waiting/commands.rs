@@ -86,6 +86,8 @@ pub enum Rejected {
     Refused(Refusal),
     /// The server may not write.
     Paused,
+    /// The server stood still, and may not grant or renew yet.
+    StoodStill,
     /// The ticket waits for something else, or its event is not acknowledged.
     TicketInUse,
     /// Blocked clients would have more claims than they may.
@@ -125,6 +127,7 @@ impl<C> Engine<C> {
         wish: &Wish<H::Text<'a>>,
         waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
     ) -> Result<Acquiring, Rejected> {
+        may_go_on(host)?;
         let is_by_ticket = waiting.is_some_and(|waiting| waiting.ticket.is_some());
         if is_by_ticket && self.waits_already(host, &[key], wish, waiting)? {
             return Ok(Acquiring::Waiting);
@@ -162,6 +165,7 @@ impl<C> Engine<C> {
         wish: &Wish<H::Text<'a>>,
         waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
     ) -> Result<Acquiring, Rejected> {
+        may_go_on(host)?;
         if wish.fenced && one_counts_for_another(keys) {
             return Err(Refusal::BadToken.into());
         }
@@ -419,6 +423,10 @@ impl<C> Engine<C> {
         holder: H::Text<'a>,
         want: Release,
     ) -> Result<Released, Rejected> {
+        // Of what stays a lease may begin anew.
+        if want.lease.is_some() {
+            may_go_on(host)?;
+        }
         let record = host.open(key, holder);
         let decision = lock::release(&record, want, self.grace(host), host.now())?;
         self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command)?;
@@ -436,6 +444,7 @@ impl<C> Engine<C> {
         holder: H::Text<'a>,
         lease: Lease,
     ) -> Result<Renewed, Rejected> {
+        may_go_on(host)?;
         let record = host.open(key, holder);
         let decision = lock::renew(&record, lease, self.grace(host), host.now())?;
         host.commit(record, &Plan::of(holder, &decision.changes), Vec::new())?;
@@ -532,6 +541,12 @@ impl<C> Engine<C> {
             WaitsFor::Answer => None,
         }
     }
+}
+
+/// A server that stood still grants and renews nothing until it knows whether it is a master still.
+#[inline]
+fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
+    if host.held_back_ms() > 0 { Err(Rejected::StoodStill) } else { Ok(()) }
 }
 
 /// Whether one of these keys is the fencing counter of another: a lock cannot count. It would be found out only when the

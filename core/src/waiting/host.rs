@@ -38,6 +38,9 @@ pub trait Host {
     /// A clock that nobody sets, in ms from any moment on.
     fn steady_ms(&self) -> i64;
 
+    /// For how long nothing may be granted or renewed yet, since this server stood still and may have been taken for dead.
+    fn held_back_ms(&self) -> i64;
+
     /// How long a grace lasts: see [`crate::lock::Grace::length_ms`].
     fn grace_ms(&self) -> i64;
 

@@ -246,7 +246,7 @@ impl<C> Engine<C> {
         if self.agenda.is_confined || !host.may_touch_any_key() {
             return Tried::Later(0);
         }
-        if let Permission::Later(ms) = host.may_grant() {
+        if let Permission::Later(ms) = may_grant(host) {
             return Tried::Later(ms);
         }
         let grace = self.grace(host);
@@ -343,7 +343,7 @@ impl<C> Engine<C> {
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan, Vec::new()) };
         self.set_released(id, true);
         let may_hand_over =
-            plan.changes.frees() && trigger == Trigger::Command && host.may_grant() == Permission::Granted;
+            plan.changes.frees() && trigger == Trigger::Command && may_grant(host) == Permission::Granted;
         let settled = match self.first_in_line(host, id) {
             Ok(Some(waiter)) if may_hand_over && self.is_next_alone(waiter) => {
                 self.hand_over(host, key, record, plan, waiter)
@@ -430,6 +430,14 @@ impl<C> Engine<C> {
     }
 }
 
+/// Whether this server may grant a lock now, as far as is known without asking about its key.
+fn may_grant<H: Host>(host: &H) -> Permission {
+    match host.held_back_ms() {
+        0 => host.may_grant(),
+        ms => Permission::Later(ms),
+    }
+}
+
 /// What a lock says to a waiter, as if nobody were before it.
 fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace) -> Result<Verdict, Refusal> {
     let _selected = host.select(lock.database);
@@ -468,7 +476,7 @@ fn grant_all<H: Host>(
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
 fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
-    if let Permission::Later(ms) = host.may_grant() {
+    if let Permission::Later(ms) = may_grant(host) {
         return Tried::Later(ms);
     }
     let _selected = host.select(lock.database);

@@ -64,6 +64,11 @@ impl Host for Server<'_> {
     }
 
     #[inline]
+    fn held_back_ms(&self) -> i64 {
+        standstill::left_ms()
+    }
+
+    #[inline]
     fn grace_ms(&self) -> i64 {
         SETTINGS.grace.get_ms()
     }
@@ -283,10 +288,7 @@ fn may_grant(context: &Context) -> Permission {
     if context.flags() & flag::IS_FULL != 0 {
         return Permission::Later(UNFIT_MS);
     }
-    match standstill::left_ms() {
-        0 => may_write(context),
-        held_back_ms => Permission::Later(held_back_ms),
-    }
+    may_write(context)
 }
 
 /// Whether the server would refuse a client's command that needs memory. Only a server that seems full is asked: one that

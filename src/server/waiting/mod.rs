@@ -63,12 +63,11 @@ pub fn acquire_all(
 /// Finds the session of a wait by ticket.
 ///
 /// # Errors
-/// The error reply; also if this server may grant nothing now.
+/// The error reply.
 fn begin<'a>(
     context: &Context,
     waiting: Option<Waiting<(Str<'a>, Str<'a>)>>,
 ) -> Result<Option<Waiting<(SessionId, Str<'a>)>>, ErrorLine> {
-    standstill::refuse()?;
     let Some(Waiting { limit_ms, max, ticket }) = waiting else { return Ok(None) };
     let ticket = match ticket {
         Some((session, ticket)) => Some((sessions::find(context, session)?, ticket)),
@@ -77,21 +76,15 @@ fn begin<'a>(
     Ok(Some(Waiting { limit_ms, max, ticket }))
 }
 
-/// Of what stays a lease may be begun anew.
-///
 /// # Errors
 /// The error reply.
 pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, ErrorLine> {
-    if want.lease.is_some() {
-        standstill::refuse()?;
-    }
     run(context, |engine, server| engine.release(server, key, holder, want))
 }
 
 /// # Errors
 /// The error reply.
 pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, ErrorLine> {
-    standstill::refuse()?;
     run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
@@ -130,6 +123,7 @@ impl From<Rejected> for ErrorLine {
         match rejected {
             Rejected::Refused(refusal) => refusal.into(),
             Rejected::Paused => PAUSED,
+            Rejected::StoodStill => STOOD_STILL,
             Rejected::TicketInUse => TICKET_IN_USE,
             Rejected::QueueFull => QUEUE_FULL,
             Rejected::TicketsFull => TICKETS_FULL,
@@ -140,6 +134,10 @@ impl From<Rejected> for ErrorLine {
 }
 
 const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");
+
+const STOOD_STILL: ErrorLine = ErrorLine(
+    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds",
+);
 
 const TICKET_IN_USE: ErrorLine = ErrorLine(
     c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket",

@@ -6,7 +6,6 @@
 //! So where a grace is set, a server that has not had a turn for longer than [`STANDSTILL_MS`] grants and renews nothing until
 //! whatever its replicas said before is too old to count. It has no effect on what is given back.
 
-use crate::server::edge::ErrorLine;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::{self, MainThread};
 use crate::server::ffi::context::{Context, clock_us, steady_ms};
@@ -60,17 +59,6 @@ pub(super) fn left_ms() -> i64 {
         }
     }
 }
-
-/// # Errors
-/// If nothing may be granted or renewed yet.
-#[inline]
-pub fn refuse() -> Result<(), ErrorLine> {
-    if left_ms() > 0 { Err(STOOD_STILL) } else { Ok(()) }
-}
-
-const STOOD_STILL: ErrorLine = ErrorLine(
-    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds",
-);
 
 impl Standstill {
     fn look(&self, lag_ms: i64) -> i64 {

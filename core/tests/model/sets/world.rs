@@ -168,6 +168,10 @@ impl Host for World {
         self.now.get()
     }
 
+    fn held_back_ms(&self) -> i64 {
+        0
+    }
+
     fn grace_ms(&self) -> i64 {
         0
     }

@@ -75,6 +75,7 @@ impl Play {
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
         let Granting { lock, holder, was_inside, held, taken, token } = granting;
         assert!(!self.world.grace().is_running(), "{waiter:?} is let in within the grace");
+        assert!(self.world.held_back_until.get() <= self.now(), "{waiter:?} is let in by a server that stood still");
         assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is let in for longer than the grace");
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");

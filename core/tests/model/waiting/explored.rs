@@ -81,7 +81,8 @@ fn alphabet_of_grace(one: Side, other: Side) -> Vec<Step> {
     };
     let mut alphabet = alphabet(one, other);
     alphabet.retain(|step| !is_left_out(step));
-    let grace = [Step::SetGrace(LEASE + 2), Step::SetGrace(0), Step::BecomeMaster, ask_again(one)];
+    let still = Step::StandsStill(LEASE);
+    let grace = [Step::SetGrace(LEASE + 2), Step::SetGrace(0), Step::BecomeMaster, ask_again(one), still];
     alphabet.extend(grace);
     alphabet
 }
@@ -154,6 +155,7 @@ impl Drop for Told<'_> {
 fn everyone_gets_the_lock(play: &mut Play) {
     play.take(&Step::PauseEnds);
     play.take(&Step::SetGrace(0));
+    play.take(&Step::StandsStill(0));
     play.take(&Step::Turn(100));
     play.take(&Step::Busy(false));
     play.take(&Step::Advance { ms: PAUSED_MS + 1 });
@@ -169,7 +171,16 @@ fn everyone_gets_the_lock(play: &mut Play) {
 fn state(play: &Play) -> u64 {
     let world = &play.world;
     let grace = (world.grace_ms.get(), world.grace_since.get());
-    let flags = (grace, world.paused.get(), world.turn.get(), play.busy, play.next_one_dies, play.next_answer_is_lost);
+    let held_back = (world.held_back_until.get() - play.now()).max(0);
+    let flags = (
+        grace,
+        held_back,
+        world.paused.get(),
+        world.turn.get(),
+        play.busy,
+        play.next_one_dies,
+        play.next_answer_is_lost,
+    );
     let keys = world.keyspaces.each_ref().map(|keyspace| format!("{:?}", keyspace.borrow().entries()));
     let calls: Vec<_> = play.connections.iter().map(|connection| connection.state()).collect();
     let engine = format!("{:?} {:?}", play.engine, world.inbox.borrow());

@@ -170,6 +170,8 @@ pub struct Fake {
     pub renews: Cell<bool>,
     /// Until then nothing is tried, since this server was told that it may not write.
     pub rests_until: Cell<UnixMs>,
+    /// Until then nothing may be granted or renewed, since this server stood still.
+    pub held_back_until: Cell<UnixMs>,
     pub happenings: Happenings,
     pub turn: Cell<u32>,
     /// What is left of the turn.
@@ -244,6 +246,14 @@ impl Host for Fake {
 
     fn steady_ms(&self) -> i64 {
         self.now()
+    }
+
+    fn held_back_ms(&self) -> i64 {
+        let left_ms = (self.held_back_until.get() - self.now()).max(0);
+        if left_ms > 0 {
+            self.rests_until.set(self.rests_until.get().max(self.held_back_until.get()));
+        }
+        left_ms
     }
 
     fn grace_ms(&self) -> i64 {
@@ -387,7 +397,7 @@ impl Fake {
     pub fn new() -> Self {
         let (keyspaces, selected, is_elsewhere, last_id) = Default::default();
         let (inbox, seen, waiting, named, paused, rests_until, happenings, turn_left) = Default::default();
-        let (grace_ms, grace_since, grace_is_told, renews) = Default::default();
+        let (grace_ms, grace_since, grace_is_told, renews, held_back_until) = Default::default();
         let (turn, most_tickets) = (Cell::new(100), Cell::new(MOST_TICKETS));
         Self {
             keyspaces,
@@ -401,6 +411,7 @@ impl Fake {
             paused,
             renews,
             rests_until,
+            held_back_until,
             happenings,
             turn,
             turn_left,
@@ -440,7 +451,7 @@ impl Fake {
     }
 
     fn later(&self) -> i64 {
-        self.rests_until.set(self.now() + PAUSED_MS);
+        self.rests_until.set(self.rests_until.get().max(self.now() + PAUSED_MS));
         PAUSED_MS
     }
 

@@ -112,6 +112,8 @@ enum Step {
     /// Another server has failed, and this one takes its place.
     BecomeMaster,
     SetGrace(i64),
+    /// The server stood still, and grants and renews nothing for so long.
+    StandsStill(i64),
     /// From now on a turn of the server lasts for so many things.
     Turn(u32),
     /// Whether the server comes to its agenda from now on, or has commands to run first.
@@ -165,6 +167,7 @@ fn step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
         1 => Just(Step::BecomeReplica),
         1 => Just(Step::BecomeMaster),
         1 => prop_oneof![Just(0), 5..60_i64, 200..3_000_i64].prop_map(Step::SetGrace),
+        1 => (1..100_i64).prop_map(Step::StandsStill),
         2 => prop_oneof![Just(1), Just(2), Just(100)].prop_map(Step::Turn),
         3 => any::<bool>().prop_map(Step::Busy),
     ]
@@ -228,6 +231,7 @@ fn session_step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step>
         1 => Just(Step::BecomeReplica),
         1 => Just(Step::BecomeMaster),
         1 => prop_oneof![Just(0), 5..60_i64, 200..3_000_i64].prop_map(Step::SetGrace),
+        1 => (1..100_i64).prop_map(Step::StandsStill),
         2 => prop_oneof![Just(1), Just(2), Just(100)].prop_map(Step::Turn),
         3 => any::<bool>().prop_map(Step::Busy),
         2 => Just(Step::OneTurn),

@@ -199,6 +199,7 @@ impl Play {
             Step::BecomeReplica => self.become_replica(),
             Step::BecomeMaster => self.become_master(),
             Step::SetGrace(ms) => self.set_grace(ms),
+            Step::StandsStill(ms) => self.world.held_back_until.set(self.now() + ms),
             Step::Events(asked) => self.events(asked),
             Step::Cancel { session, tickets } => self.cancel(SESSIONS[session], &tickets),
             Step::GiveUpCancel { cancel } => self.give_up_cancel(cancel),
@@ -285,7 +286,7 @@ impl Play {
         let waiting: Vec<_> = self.waiting().into_iter().filter(|waiting| waiting.lock == lock).collect();
         // To pass others over may take longer than this turn.
         let first = waiting.first().filter(|first| self.is_attended(first) && !self.world.is_too_long(first.lease));
-        let first = first.filter(|_| !self.world.grace().is_running());
+        let first = first.filter(|_| !self.world.grace().is_running() && !self.is_held_back());
         let had_lock = !self.world.fields(lock).is_empty();
         let before = self.read_holds(lock);
         let granted = |play: &Self| play.engine.counters.waited.count();
@@ -338,6 +339,10 @@ impl Play {
         let came = self.now();
         let (joins, is_anew) = self.asks_anew(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
+        if self.is_held_back() {
+            self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
+            return assert_eq!(acquiring, Err(Rejected::StoodStill));
+        }
         if used != Use::Free {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
             return assert_eq!(acquiring, expected, "what {by:?} is used for");
@@ -375,7 +380,8 @@ impl Play {
                 Who::Ticket { session: of.to_owned(), ticket: ticket.to_owned() }
             }
             Err(Rejected::QueueFull | Rejected::TicketsFull) => return assert_eq!(as_many, most, "there is room"),
-            Ok(Acquiring::Done(_) | Acquiring::TurnedAway { .. }) | Err(Rejected::Refused(_) | Rejected::Paused) => {
+            Ok(Acquiring::Done(_) | Acquiring::TurnedAway { .. })
+            | Err(Rejected::Refused(_) | Rejected::Paused | Rejected::StoodStill) => {
                 return;
             }
             Err(Rejected::TicketsOfUserFull) => panic!("one user may have all"),
@@ -413,6 +419,10 @@ impl Play {
             }
             Joins::Last => all.push(waiting),
         }
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.world.held_back_until.get() > self.now()
     }
 
     fn waits(&self, lock: usize, holder: &str) -> bool {
@@ -478,6 +488,9 @@ impl Play {
         self.world.renews.set(true);
         let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
         self.world.renews.set(false);
+        if self.is_held_back() {
+            return assert_eq!(renewed, Err(Rejected::StoodStill));
+        }
         if self.world.is_too_long(lease) {
             return assert_eq!(renewed, Err(Refusal::LeaseAboveGrace.into()));
         }
@@ -554,6 +567,7 @@ impl Play {
     /// Everyone leaves, and nothing must be left of anyone.
     pub fn end(mut self) {
         self.world.paused.set(false);
+        self.world.held_back_until.set(0);
         self.busy = false;
         self.next_answer_is_lost = false;
         self.begin_turn();
