@@ -49,18 +49,23 @@ impl<C> Engine<C> {
             self.agenda.broken.pop_front();
             return true;
         };
+        let _selected = host.select(broken.database);
+        let (key, name) = (host.own(&broken.key), host.own(&holder));
         // The server has checked the command itself.
         let permission = match trigger {
             Trigger::Command => Permission::Granted,
-            Trigger::Event => host.may_write(),
+            Trigger::Event => host.may_write(host.lend(&key)),
         };
-        if let Permission::Later(ms) = permission {
-            broken.holds.push((holder, holds));
-            self.rest(host, ms);
-            return false;
+        match permission {
+            Permission::Granted => {}
+            Permission::Later(ms) => {
+                broken.holds.push((holder, holds));
+                self.rest(host, ms);
+                return false;
+            }
+            // They went with their slot.
+            Permission::Elsewhere => return true,
         }
-        let _selected = host.select(broken.database);
-        let (key, name) = (host.own(&broken.key), host.own(&holder));
         let record = host.open(host.lend(&key), host.lend(&name));
         // The holder may have read holds again, under the lowest numbers.
         let present = match record.observe() {

@@ -92,13 +92,8 @@ pub trait Host {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn snapshot(&self, key: Self::Text<'_>, most: usize) -> Result<Option<Snapshot>, Refusal>;
 
-    /// Whether this server may write now, if that takes no memory.
-    fn may_write(&self) -> Permission;
-
-    /// The same for this very key, which may be at another node.
-    fn may_release(&self, _key: Self::Text<'_>) -> Permission {
-        self.may_write()
-    }
+    /// Whether this server may change this key now, which must not be open, if that takes no memory.
+    fn may_write(&self, key: Self::Text<'_>) -> Permission;
 
     /// Whether it may grant a lock now, as far as is known without asking about its key.
     fn may_grant(&self) -> Permission;

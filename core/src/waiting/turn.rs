@@ -184,7 +184,7 @@ impl<C> Engine<C> {
         let (key, holder) = (host.own(key), host.own(&untold.holder));
         let (key, holder) = (host.lend(&key), host.lend(&holder));
         // Not whether it may be granted to the next waiter: a full server is unlocked all the same.
-        let permission = host.may_release(key);
+        let permission = host.may_write(key);
         if permission != Permission::Granted {
             // Elsewhere: the hold went with its key.
             return permission;

@@ -133,11 +133,7 @@ impl Host for Server<'_> {
         take_snapshot(self.context, key, most)
     }
 
-    fn may_write(&self) -> Permission {
-        may_write(self.context)
-    }
-
-    fn may_release(&self, key: Str<'_>) -> Permission {
+    fn may_write(&self, key: Str<'_>) -> Permission {
         match may_write(self.context) {
             Permission::Granted if this_server::is_in_cluster() => probe(self.context, key, c"SEslc"),
             permission => permission,

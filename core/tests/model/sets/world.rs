@@ -246,7 +246,7 @@ impl Host for World {
         Ok(None)
     }
 
-    fn may_write(&self) -> Permission {
+    fn may_write(&self, _key: &[u8]) -> Permission {
         self.may_grant()
     }
 

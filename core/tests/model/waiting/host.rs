@@ -219,7 +219,7 @@ impl Host for Fake {
         self.keyspaces[0].borrow().now + 1
     }
 
-    fn may_write(&self) -> Permission {
+    fn may_write(&self, _key: &[u8]) -> Permission {
         self.may_grant()
     }
 
