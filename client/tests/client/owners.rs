@@ -90,11 +90,12 @@ async fn a_wait_that_is_given_up_releases_its_own_hold() {
     let network = Proxy::to(&server);
     let locks = Locks::connect(network.url()).await.unwrap();
     client.say("RLOCK.ACQUIRE orders:42 other 600000");
-    let wait = waits_for(locks.lock("orders:42").owner("job-7"));
+    let wait = waits_for(locks.lock("orders:42").owner("job-7").fixed_lease(Duration::from_secs(600)));
     until_waiting(&mut client, 1).await;
     network.swallow_where_is_waited(&[Way::Answers]);
     client.say("RLOCK.RELEASE orders:42 other");
     until("it is granted", || count(&mut client, "orders:42", "job-7") == counted(1)).await;
+    assert!(client.run(&["PTTL", "orders:42"]).as_int() <= 3_000, "the first lease is short");
     client.say("RLOCK.ACQUIRE orders:42 job-7 600000");
     wait.abort();
     assert!(wait.await.is_err_and(|end| end.is_cancelled()));
