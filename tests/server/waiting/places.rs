@@ -76,14 +76,17 @@ fn a_later_request_is_served_in_the_place_of_the_earlier() {
 #[test]
 fn a_writer_that_asks_to_read_keeps_no_reader_out() {
     for_all_kinds(|scene, [earlier, later]| {
-        scene.say("RLOCK.RACQUIRE k holder 600000");
-        let mut writer = scene.wait_as(earlier, "RLOCK.WACQUIRE k ann 600000 WAIT 0");
-        let mut behind = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
-        let mut reader = scene.wait_as(later, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
-        is_replaced(&mut writer);
-        reader.is_granted();
-        behind.is_granted();
-        assert_eq!(scene.fields("k"), "{ann:1,bob:1,holder:1,mode:read}");
+        for is_alone in [false, true] {
+            scene.say("RLOCK.RACQUIRE k holder 600000");
+            let mut writer = scene.wait_as(earlier, "RLOCK.WACQUIRE k ann 600000 WAIT 0");
+            let mut behind = (!is_alone).then(|| scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0"));
+            let mut reader = scene.wait_as(later, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
+            assert_eq!(scene.figure("waiters"), 0, "not when the lock is next looked at anyway");
+            is_replaced(&mut writer);
+            reader.is_granted();
+            behind.iter_mut().for_each(Waiter::is_granted);
+            scene.say("FLUSHALL");
+        }
     });
 }
 
