@@ -45,19 +45,12 @@ pub enum Acquiring {
     },
 }
 
-/// What a client waits for.
-enum Wanted<'a, K> {
-    One(K),
-    AllOf(&'a [K]),
-}
-
-impl<K: Copy> Wanted<'_, K> {
-    fn key(&self, number: usize) -> Option<K> {
-        match self {
-            Self::One(key) => Some(*key),
-            Self::AllOf(keys) => keys.get(number).copied(),
-        }
-    }
+/// What a client asks for.
+struct Request<'a, T> {
+    keys: &'a [T],
+    /// Whether it asks by the command for several locks, even if for one.
+    is_of_several: bool,
+    wish: &'a Wish<T>,
 }
 
 /// A lock that a client asks for.
@@ -149,9 +142,9 @@ impl<C> Engine<C> {
         drop(record);
         // Most who find a lock busy do not wait for it.
         if waiting.is_none() {
-            return Ok(self.refuse(host, &Wanted::One(key), &[(0, busy)]));
+            return Ok(self.refuse(host, &[key], &[(0, busy)]));
         }
-        self.wait(host, &Wanted::One(key), wish, waiting, &[(0, busy)])
+        self.wait(host, &Request { keys: &[key], is_of_several: false, wish }, waiting, &[(0, busy)])
     }
 
     /// The same for several plain locks, each another one: all or none.
@@ -187,7 +180,7 @@ impl<C> Engine<C> {
             }
         }
         if !busy.is_empty() {
-            return self.wait(host, &Wanted::AllOf(keys), wish, waiting, &busy);
+            return self.wait(host, &Request { keys, is_of_several: true, wish }, waiting, &busy);
         }
         let grants = match acquire_open(host, keys, wish, self.grace(host)) {
             Tried::Granted(grants) => grants,
@@ -223,80 +216,66 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Has the client of this command wait for these locks, some of which are busy, if it wants to and can.
+    /// Has the client of this command wait for its locks, some of which are busy, if it wants to and can.
     fn wait<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        wanted: &Wanted<'_, H::Text<'a>>,
-        wish: &Wish<H::Text<'a>>,
+        request: &Request<'_, H::Text<'a>>,
         waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
         busy: &[(usize, Busy)],
     ) -> Result<Acquiring, Rejected> {
         let by_ticket = waiting.and_then(|waiting| waiting.ticket);
         let waiting = waiting.filter(|_| by_ticket.is_some() || host.may_block());
-        let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refuse(host, wanted, busy)) };
+        let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refuse(host, request.keys, busy)) };
         if busy.iter().any(|(_, busy)| busy.waits_for_itself) {
             return Err(Refusal::Deadlock.into());
         }
-        // Most wait for one lock, for which nothing is allotted.
-        let (one, several);
-        let locks: &[LockName<'_>] = match wanted {
-            Wanted::One(key) => {
-                one = [name_of(host, key)];
-                &one
-            }
-            Wanted::AllOf(keys) => {
-                several = names_of(host, keys);
-                &several
-            }
-        };
-        let holder = wish.holder.as_ref();
-        let is_of_several = matches!(wanted, Wanted::AllOf(_));
-        let former = self.wait_of(holder, locks, is_of_several);
+        let locks = names_of(host, request.keys);
+        let former = self.wait_of(request.wish.holder.as_ref(), &locks, request.is_of_several);
         // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
-        if let Some(max) = max.filter(|_| former.is_none()) {
-            let waiting = locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
-            if waiting >= max {
-                self.counters.turned_away = self.counters.turned_away.wrapping_add(1);
-                return Ok(Acquiring::TurnedAway { waiting });
-            }
+        let longest = || locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
+        if let Some(waiting) =
+            max.filter(|_| former.is_none()).and_then(|max| Some(longest()).filter(|all| *all >= max))
+        {
+            self.counters.turned_away = self.counters.turned_away.wrapping_add(1);
+            return Ok(Acquiring::TurnedAway { waiting });
         }
-        // Checked before the client is blocked, since it cannot be unblocked without an answer.
+        // Checked before the client is blocked, since it cannot be unblocked without an answer. A blocked client leaves its room
+        // to the one that takes its place; the event of a ticket takes what the ticket did.
         let session = by_ticket.map(|(session, _)| session);
-        // A blocked client leaves its room to the one that takes its place; the event of a ticket takes what the ticket did.
         if session.is_some() || former.is_none_or(|former| self.client(former).is_none()) {
             self.check_room(host, session, locks.len())?;
         }
-        let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
-        host.listen(wish.side);
-        let (recipient, names) = if let Some((session, ticket)) = by_ticket {
-            (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref()))
-        } else {
-            let Some(client) = host.block() else { return Ok(self.refuse(host, wanted, busy)) };
-            (Recipient::Client(client), Names::from(holder))
+        host.listen(request.wish.side);
+        let Some(waiter) = waiter_for(host, request, by_ticket) else {
+            return Ok(self.refuse(host, request.keys, busy));
         };
         let now = host.now();
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
-        let wait = Waiter::new(recipient, wish.with_holder(names), is_of_several);
-        let joins = self.places(locks, busy, former);
+        let joins = self.places(&locks, busy, former);
         if let Some(former) = former {
             self.replaced(host, former, now);
         }
-        let ticket = self.join(&joins, wait, now, deadline).map_err(|QueueFull| full)?;
+        let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
+        let ticket = self.join(&joins, waiter, now, deadline).map_err(|QueueFull| full)?;
+        self.look_again(&locks, busy, former.is_some() || request.is_of_several, now);
+        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
+        host.blocked(client, WaitsFor::Lock(ticket));
+        Ok(Acquiring::Blocked(ticket))
+    }
+
+    /// Has the locks of a new waiter looked at when they may be free: of those that were free already, at once if the waiter may
+    /// be granted them now.
+    fn look_again(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], may_be_now: bool, now: UnixMs) {
         for (number, Busy { left_ms, .. }) in busy {
             let Some(lock) = locks.get(*number).and_then(|lock| self.queues.find(*lock)) else { continue };
             if let Some(end) = lease_end(now, *left_ms) {
                 self.recheck_by(lock, end);
             }
-            // A request that takes the place of another may be for another side, and of several locks one may have become free
-            // meanwhile.
-            if former.is_some() || is_of_several && *left_ms == 0 {
+            if may_be_now {
                 self.changed(lock);
             }
         }
-        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
-        host.blocked(client, WaitsFor::Lock(ticket));
-        Ok(Acquiring::Blocked(ticket))
     }
 
     /// Whether one more request for so many locks may wait: by a ticket of this session, or else as a blocked client.
@@ -354,11 +333,11 @@ impl<C> Engine<C> {
     fn refuse<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        wanted: &Wanted<'_, H::Text<'a>>,
+        keys: &[H::Text<'a>],
         busy: &[(usize, Busy)],
     ) -> Acquiring {
-        let left_of = |(number, busy): &(usize, Busy)| match (busy.left_ms, wanted.key(*number)) {
-            (0, Some(key)) => self.kept_for_ms(host, name_of(host, &key)),
+        let left_of = |(number, busy): &(usize, Busy)| match (busy.left_ms, keys.get(*number)) {
+            (0, Some(key)) => self.kept_for_ms(host, name_of(host, key)),
             (left_ms, _) => left_ms,
         };
         let left_ms = busy.iter().map(left_of).reduce(lock::longer_left).unwrap_or(0);
@@ -541,6 +520,20 @@ impl<C> Engine<C> {
             WaitsFor::Answer => None,
         }
     }
+}
+
+/// The waiter of a request: a ticket, or the client of the command, blocked. None if it cannot be blocked.
+fn waiter_for<'a, H: Host>(
+    host: &'a H,
+    request: &Request<'_, H::Text<'a>>,
+    by_ticket: Option<(SessionId, H::Text<'a>)>,
+) -> Option<Waiter<H::Client>> {
+    let holder = request.wish.holder.as_ref();
+    let (recipient, names) = match by_ticket {
+        Some((session, ticket)) => (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref())),
+        None => (Recipient::Client(host.block()?), Names::from(holder)),
+    };
+    Some(Waiter::new(recipient, request.wish.with_holder(names), request.is_of_several))
 }
 
 /// A server that stood still grants and renews nothing until it knows whether it is a master still.

@@ -49,6 +49,17 @@ pub(super) enum Tried {
     Told(Outcome),
 }
 
+/// A waiter that is looked at in the line of a lock.
+struct Look<'a> {
+    /// Its claim in this line.
+    claim: Ticket,
+    waiter: Ticket,
+    /// Those before it, which lack another lock and may be overtaken.
+    before: &'a [Ticket],
+    lock: LockName<'a>,
+    trigger: Trigger,
+}
+
 /// How far serving a lock has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
@@ -110,12 +121,8 @@ impl<C> Engine<C> {
             let waiter = waiter_of(&self.queues, claim);
             match self.attendance(waiter, now) {
                 Attendance::Attended => {}
-                Attendance::Unattended => {
-                    self.step_aside(waiter);
-                    return None;
-                }
-                Attendance::Dismissed => {
-                    self.let_go(host, waiter, Outcome::NowReplica);
+                unready => {
+                    self.make_way(host, waiter, unready);
                     return None;
                 }
             }
@@ -125,7 +132,7 @@ impl<C> Engine<C> {
                 self.set_recheck_at(id, None);
                 return Some(Settled::SomeoneWaits);
             }
-            match self.try_waiter(host, claim, waiter, &before, lock, trigger) {
+            let end = match self.try_waiter(host, &Look { claim, waiter, before: &before, lock, trigger }) {
                 Tried::Granted(_) => return None,
                 Tried::Told(outcome) => {
                     self.let_go(host, waiter, outcome);
@@ -141,32 +148,35 @@ impl<C> Engine<C> {
                 Tried::Lacks { is_free: true } if self.may_be_overtaken(waiter) => {
                     before.push(waiter);
                     after = Some(claim);
+                    continue;
                 }
-                Tried::Lacks { is_free: true } => {
-                    // It is looked at again when something happens to a lock that this waiter lacks.
-                    self.set_recheck_at(id, None);
-                    return Some(Settled::SomeoneWaits);
-                }
-                Tried::Lacks { is_free: false } => {
-                    let end = lease_end(host.now(), host.left_ms(lock));
-                    self.set_recheck_at(id, end);
-                    return Some(Settled::SomeoneWaits);
-                }
-                Tried::Busy(left_ms) => {
-                    let end = lease_end(host.now(), left_ms);
-                    self.set_recheck_at(id, end);
-                    return Some(Settled::SomeoneWaits);
-                }
-            }
+                // The lock is looked at again when something happens to one that this waiter lacks.
+                Tried::Lacks { is_free: true } => None,
+                Tried::Lacks { is_free: false } => lease_end(host.now(), host.left_ms(lock)),
+                Tried::Busy(left_ms) => lease_end(host.now(), left_ms),
+            };
+            self.set_recheck_at(id, end);
+            return Some(Settled::SomeoneWaits);
         }
         Some(if before.is_empty() { Settled::NobodyWaits } else { Settled::MayBeOvertaken(before) })
+    }
+
+    /// A waiter that cannot be granted anything now leaves the line to those behind it.
+    fn make_way<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, attendance: Attendance) {
+        match attendance {
+            Attendance::Attended => {}
+            Attendance::Unattended => self.step_aside(waiter),
+            Attendance::Dismissed => self.let_go(host, waiter, Outcome::NowReplica),
+        }
     }
 
     /// These waiters were overtaken, each once, be it on several locks.
     pub(super) fn are_overtaken(&mut self, mut waiters: Vec<Ticket>) {
         waiters.sort_unstable();
         waiters.dedup();
-        waiters.into_iter().for_each(|waiter| self.claims.is_overtaken(waiter));
+        for waiter in waiters {
+            self.claims.is_overtaken(waiter);
+        }
     }
 
     fn may_be_overtaken(&self, waiter: Ticket) -> bool {
@@ -196,22 +206,15 @@ impl<C> Engine<C> {
         Some(before)
     }
 
-    /// Grants a waiter its locks, if it can have each. `claim` is the one in the line that is looked at, behind those `before`.
-    fn try_waiter<H: Host<Client = C>>(
-        &mut self,
-        host: &H,
-        claim: Ticket,
-        waiter: Ticket,
-        before: &[Ticket],
-        lock: LockName<'_>,
-        trigger: Trigger,
-    ) -> Tried {
+    /// Grants a waiter its locks, if it can have each.
+    fn try_waiter<H: Host<Client = C>>(&mut self, host: &H, look: &Look<'_>) -> Tried {
+        let &Look { waiter, lock, trigger, .. } = look;
         let Some(wish) = self.queues.waiter(waiter).map(Waiter::wish) else { return Tried::Busy(0) };
         let (grace, is_set) = (self.grace(host), self.claims.overtaken(waiter).is_some());
         let keys = if is_set { self.keys_of(waiter) } else { Vec::new() };
-        let mut overtaken = before.to_vec();
+        let mut overtaken = look.before.to_vec();
         let tried = if is_set {
-            self.try_all(host, claim, waiter, lock, &wish, &keys, &mut overtaken, trigger)
+            self.try_all(host, look, &wish, &keys, &mut overtaken)
         } else {
             acquire_for(host, lock, &wish, grace, trigger)
         };
@@ -231,17 +234,14 @@ impl<C> Engine<C> {
         tried
     }
 
-    /// The same of a waiter for several locks.
+    /// The same of a waiter for several locks. `overtaken` is what it would overtake in this line, and then in all.
     fn try_all<H: Host<Client = C>>(
         &mut self,
         host: &H,
-        claim: Ticket,
-        waiter: Ticket,
-        lock: LockName<'_>,
+        &Look { claim, waiter, lock, trigger, .. }: &Look<'_>,
         wish: &Wish<Names>,
         keys: &[Rc<[u8]>],
         overtaken: &mut Vec<Ticket>,
-        trigger: Trigger,
     ) -> Tried {
         if self.agenda.is_confined || !host.may_touch_any_key() {
             return Tried::Later(0);

@@ -50,14 +50,13 @@ pub(super) fn write<'a>(
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
     }
-    let mut closed = Vec::with_capacity(others.len());
-    let mut open: Vec<_> = Vec::with_capacity(others.len());
-    for (key, changes) in others {
-        closed.push((key.name(), changes));
+    let names: Vec<_> = others.iter().map(|(key, changes)| (key.name(), *changes)).collect();
+    let write_other = |(key, changes): (_, Changes)| {
         let mut lock = LockKey { context, key, is_deleted: false };
         changes.on_lock_key().iter().for_each(|change| lock.write(plan.holder, *change));
-        open.push(lock);
-    }
+        lock
+    };
+    let open: Vec<_> = others.into_iter().map(write_other).collect();
     lock.close();
     open.into_iter().for_each(LockKey::close);
     if !plan.changes.on_lock_key().is_empty() {
@@ -66,14 +65,16 @@ pub(super) fn write<'a>(
     for (_, changes) in holders.iter().flatten() {
         announce(context, name, changes);
     }
-    for (name, changes) in &closed {
+    for (name, changes) in &names {
         context.signal_modified(*name);
         announce(context, *name, changes);
     }
     for (holder, changes) in holders.iter().flatten() {
         write_beside(context, name, *holder, changes);
     }
-    closed.iter().for_each(|(name, changes)| write_beside(context, *name, plan.holder, changes));
+    for (name, changes) in &names {
+        write_beside(context, *name, plan.holder, changes);
+    }
     Ok(())
 }
 

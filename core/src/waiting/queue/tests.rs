@@ -105,7 +105,6 @@ proptest! {
                     let is_there = queues.find(LockName { database: left.database, key: &left.key });
                     prop_assert_eq!(left.closed.is_none().then_some(left.lock), is_there);
                 }
-                Step::Leave { .. } | Step::PutFirstBack { .. } => {}
                 Step::PassOver { waiter } if !reference.list.is_empty() => {
                     let ticket = reference.list[waiter % reference.list.len()].ticket;
                     queues.pass_over(ticket, &mut group);
@@ -113,7 +112,7 @@ proptest! {
                         reference.passed_over.push(ticket);
                     }
                 }
-                Step::PassOver { .. } => {}
+                Step::Leave { .. } | Step::PassOver { .. } | Step::PutFirstBack { .. } => {}
                 Step::PutBack => {
                     let lock = queues.put_back(&mut group);
                     prop_assert_eq!(lock.is_some(), !reference.passed_over.is_empty());
