@@ -212,7 +212,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
-	@printf 'make %s\n' test-checked test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
+	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
 		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 

@@ -1,17 +1,42 @@
 #!/usr/bin/env bash
 # scripts/steps.sh [--all] <COMMANDS: runs each line as a command, and prints at the end how long each one took. The first
 # that fails is the last one; with --all the others run too.
+#
+# What stands between two & in a line runs at the same time, each with its output behind the other's: for steps that wait
+# more than they work.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-table="" failed=0
-trap 'printf "\n%s" "$table"' EXIT
-while IFS= read -r command <&3; do
-    printf '\n== %s\n' "$command"
-    began=$SECONDS result=pass
-    bash -c "$command" 3<&- </dev/null || result=FAIL failed=1
-    took=$((SECONDS - began))
-    table+=$(printf '%3d:%02d  %s  %s' $((took / 60)) $((took % 60)) "$result" "$command")$'\n'
+table="" failed=0 outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"; printf "\n%s" "$table"' EXIT
+
+# finished BEGAN RESULT COMMAND: notes it in the table.
+finished() {
+    local took=$((SECONDS - $1))
+    [ "$2" = pass ] || failed=1
+    table+=$(printf '%3d:%02d  %s  %s' $((took / 60)) $((took % 60)) "$2" "$3")$'\n'
+}
+
+while IFS= read -r line <&3; do
+    mapfile -t together <<<"${line// & /$'\n'}"
+    began=$SECONDS behind=()
+    for number in "${!together[@]}"; do
+        [ "$number" != 0 ] || continue
+        { result=pass && bash -c "${together[number]}" || result=FAIL; echo "$SECONDS $result" >"$outputs/$number"; } \
+            3<&- </dev/null >"$outputs/$number.log" 2>&1 &
+        behind+=("$number")
+    done
+    printf '\n== %s\n' "${together[0]}"
+    result=pass
+    bash -c "${together[0]}" 3<&- </dev/null || result=FAIL
+    finished "$began" "$result" "${together[0]}"
+    wait
+    for number in "${behind[@]}"; do
+        printf '\n== %s\n' "${together[number]}"
+        cat "$outputs/$number.log"
+        read -r ended result <"$outputs/$number"
+        finished $((SECONDS - ended + began)) "$result" "${together[number]}"
+    done
     [ "$failed" = 0 ] || [ "${1:-}" = --all ] || break
 done 3<<<"$(grep .)"
 table+=$(printf '%3d:%02d  in all' $((SECONDS / 60)) $((SECONDS % 60)))$'\n'
