@@ -133,9 +133,13 @@ pub fn an_owner_waits_twice(world: &World) {
     let waits = ["first", "second"].map(|held| client.wants(held, with(plain("a"), json!({"owner": "ann"}))));
     eye.until_waiting(1);
     give_back(&mut eye, "a");
-    waits.map(|id| ok(client.answer(id)));
+    for wait in waits {
+        ok(client.answer(wait));
+    }
     assert_eq!(eye.hash("a"), [("ann".to_owned(), "2".to_owned())]);
-    ["first", "second"].map(|held| ok(client.release(held)));
+    for held in ["first", "second"] {
+        ok(client.release(held));
+    }
     until_nothing_is_left(&mut eye, "a");
 }
 
