@@ -130,8 +130,8 @@ impl<C> Engine<C> {
         let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
             Verdict::Granted(effect) => {
                 host.commit(record, &Plan::of(wish.holder, &effect.changes), Vec::new())?;
-                self.are_overtaken(overtaken);
                 if self.length() > 0 {
+                    self.are_overtaken(overtaken);
                     self.settle(host, name_of(host, &key), Trigger::Command);
                 }
                 self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);

@@ -32,8 +32,12 @@ impl<'a> LockRecord<'a> {
     /// # Errors
     /// If the server may not create a key now; nothing is changed then.
     pub fn commit(self, plan: &Plan<'_, Str<'_>>, others: Vec<(Self, Changes)>) -> Result<(), Paused> {
-        let others = others.into_iter().map(|(lock, changes)| (lock.key, changes)).collect();
-        write::write(self.context, self.key, plan, others)
+        if others.is_empty() {
+            return write::write(self.context, self.key, plan);
+        }
+        let others = others.into_iter().map(|(lock, changes)| (lock.key, changes));
+        let all = std::iter::once((self.key, *plan.changes)).chain(others).collect();
+        write::write_all(self.context, plan.holder, all)
     }
 }
 

@@ -29,19 +29,12 @@ use std::ptr;
 /// The interval at which a pause is looked at: the server sends no event when it ends.
 pub const PAUSED: Paused = Paused { for_ms: 20 };
 
-/// Makes a plan true, and what is to be changed in other locks for the same holder, on this server and on all its followers.
-/// `key` is the lock's. All keys are unchanged since the decision.
+/// Makes a plan true, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
-pub(super) fn write<'a>(
-    context: &Context,
-    key: WritableKey<'a>,
-    plan: &Plan<'_, Str<'_>>,
-    others: Vec<(WritableKey<'a>, Changes)>,
-) -> Result<(), Paused> {
-    let may_create = plan.may_create_keys() || others.iter().any(|(_, changes)| changes.may_create_keys());
-    if may_create && context.writes_are_paused() {
+pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+    if plan.may_create_keys() && context.writes_are_paused() {
         return Err(PAUSED);
     }
     let name = key.name();
@@ -50,35 +43,51 @@ pub(super) fn write<'a>(
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
     }
-    let names: Vec<_> = others.iter().map(|(key, changes)| (key.name(), *changes)).collect();
-    let write_other = |(key, changes): (_, Changes)| {
-        let mut lock = LockKey { context, key, is_deleted: false };
-        changes.on_lock_key().iter().for_each(|change| lock.write(plan.holder, *change));
-        lock
-    };
-    let open: Vec<_> = others.into_iter().map(write_other).collect();
     lock.close();
-    open.into_iter().for_each(LockKey::close);
     if !plan.changes.on_lock_key().is_empty() {
         context.signal_modified(name);
     }
     for (_, changes) in holders.iter().flatten() {
         announce(context, name, changes);
     }
+    for (holder, changes) in holders.iter().flatten() {
+        write_beside(context, name, *holder, changes);
+    }
+    Ok(())
+}
+
+/// The same for what one holder changes in several locks, in one step.
+///
+/// # Errors
+/// As above.
+pub(super) fn write_all(
+    context: &Context,
+    holder: Str<'_>,
+    locks: Vec<(WritableKey<'_>, Changes)>,
+) -> Result<(), Paused> {
+    if locks.iter().any(|(_, changes)| changes.may_create_keys()) && context.writes_are_paused() {
+        return Err(PAUSED);
+    }
+    let names: Vec<_> = locks.iter().map(|(key, changes)| (key.name(), *changes)).collect();
+    let write_one = |(key, changes): (_, Changes)| {
+        let mut lock = LockKey { context, key, is_deleted: false };
+        changes.on_lock_key().iter().for_each(|change| lock.write(holder, *change));
+        lock
+    };
+    let open: Vec<_> = locks.into_iter().map(write_one).collect();
+    open.into_iter().for_each(LockKey::close);
     for (name, changes) in &names {
         context.signal_modified(*name);
         announce(context, *name, changes);
     }
-    for (holder, changes) in holders.iter().flatten() {
-        write_beside(context, name, *holder, changes);
-    }
     for (name, changes) in &names {
-        write_beside(context, *name, plan.holder, changes);
+        write_beside(context, *name, holder, changes);
     }
     Ok(())
 }
 
 /// Announces what was changed in a lock's own key.
+#[inline]
 fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
     for event in changes.on_lock_key().iter().flat_map(|change| events(*change)) {
         kept().announced.set(event.1.as_ptr());
@@ -87,6 +96,7 @@ fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
     }
 }
 
+#[inline]
 fn write_beside(context: &Context, name: Str<'_>, holder: Str<'_>, changes: &Changes) {
     for change in changes.on_side_keys() {
         Beside { context, name, holder }.write(*change);
