@@ -118,8 +118,7 @@ pub(super) struct Attempt {
 }
 
 enum State {
-    /// An earlier attempt of the same owner is under way; or a release, which could come after our request and take what
-    /// it gave.
+    /// An earlier attempt of the same owner is under way; or something that could come after our request and undo it.
     AtGate,
     Asking,
     /// An event will tell.
@@ -257,7 +256,7 @@ impl Engine {
     /// The first attempt of an owner asks, unless it does already. While it waits in the server's queue, tries behind it
     /// end: the lock is not free.
     pub(super) fn opens_gate(&mut self, hold: HoldId) {
-        let Some(hold) = self.holds.get(&hold).filter(|hold| hold.releasing == 0) else { return };
+        let Some(hold) = self.holds.get(&hold).filter(|hold| hold.in_the_way == 0) else { return };
         let Some((id, first)) = hold.gate.front().and_then(|id| Some((*id, self.attempts.get(id)?))) else { return };
         match first.state {
             State::AtGate => self.asks(id),
@@ -268,6 +267,14 @@ impl Engine {
             }
             _ => {}
         }
+    }
+
+    /// One request less that a new attempt of its owner must not overtake.
+    pub(super) fn is_out_of_the_way(&mut self, hold: HoldId) {
+        if let Some(hold) = self.holds.get_mut(&hold) {
+            hold.in_the_way -= 1;
+        }
+        self.opens_gate(hold);
     }
 
     /// Whether somebody waits for the answer to this.
@@ -611,7 +618,7 @@ impl Engine {
         let asked = attempt.asked;
         attempt.state = State::Confirming { grant: grant.clone(), renewed: Vec::new() };
         let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), asked));
-        self.joins_round(Who::Attempt(id), errand, grant.all().map(renewal).collect(), replicas);
+        self.joins_round(Who::Attempt(id, grant.hold), errand, grant.all().map(renewal).collect(), replicas);
     }
 
     pub(super) fn grant_confirmed(&mut self, id: u64, confirmed: Result<(), Fault>) {

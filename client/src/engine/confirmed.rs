@@ -28,8 +28,15 @@ pub(super) type Renewal = (Arc<[u8]>, Vec<u8>);
 
 #[derive(Clone, Copy)]
 pub(super) enum Who {
-    Attempt(u64),
+    Attempt(u64, HoldId),
     Renewal(HoldId),
+}
+
+impl Who {
+    fn hold(self) -> HoldId {
+        let (Self::Attempt(_, hold) | Self::Renewal(hold)) = self;
+        hold
+    }
 }
 
 /// What waits for one WAIT.
@@ -42,6 +49,9 @@ pub(super) struct Round {
 impl Engine {
     /// In the next round, which begins when all is seen to that has just happened.
     pub(super) fn joins_round(&mut self, who: Who, errand: u64, renewals: Vec<Renewal>, replicas: Replicas) {
+        if let Some(hold) = self.holds.get_mut(&who.hold()) {
+            (hold.users, hold.in_the_way) = (hold.users + 1, hold.in_the_way + 1);
+        }
         self.unconfirmed.push(Unconfirmed { who, errand, renewals, replicas });
     }
 
@@ -78,7 +88,7 @@ impl Engine {
         let renewals = members.iter().flat_map(|it| it.renewals.iter().map(move |renewal| (it, renewal.clone())));
         let renewals = renewals.map(|(it, (key, bytes))| {
             let asker = match it.who {
-                Who::Attempt(attempt) => Asker::Attempt(attempt),
+                Who::Attempt(attempt, _) => Asker::Attempt(attempt),
                 Who::Renewal(hold) => Asker::Renewal(hold),
             };
             errand(it.errand, asker, key, bytes)
@@ -110,8 +120,10 @@ impl Engine {
 
     fn is_confirmed(&mut self, member: &Unconfirmed, confirmed: Result<(), Fault>) {
         match member.who {
-            Who::Attempt(attempt) => self.grant_confirmed(attempt, confirmed),
+            Who::Attempt(attempt, _) => self.grant_confirmed(attempt, confirmed),
             Who::Renewal(hold) => self.renewal_confirmed(hold, member.errand, confirmed),
         }
+        self.is_out_of_the_way(member.who.hold());
+        self.leaves_hold(member.who.hold());
     }
 }

@@ -165,7 +165,7 @@ impl Engine {
                 // There is a new attempt or guard under this owner, and the last guard to go will give back all.
                 return self.listens(id, Absence::Doubtful);
             }
-            hold.releasing += 1;
+            hold.in_the_way += 1;
         }
         giving.errand = errand;
         let (key, lane) = (hold.key.clone(), giving.lane);
@@ -191,10 +191,7 @@ impl Engine {
             _ => {}
         }
         if extent == Extent::All {
-            if let Some(hold) = self.holds.get_mut(&hold) {
-                hold.releasing -= 1;
-            }
-            self.opens_gate(hold);
+            self.is_out_of_the_way(hold);
         }
         match (answer.and_then(|answer| request::released(&answer)), extent) {
             (Ok(true), _) => {

@@ -26,8 +26,9 @@ pub(super) struct Hold {
     until: Instant,
     /// The longest lease that was asked for since somebody is there.
     longest: Duration,
-    /// Releases that are under way and could take away what is acquired in the meantime.
-    pub releasing: u32,
+    /// Requests that are under way and could take away what is acquired in the meantime, or shorten its lease: releases of
+    /// all, and renewals that are to be confirmed, which go over a connection of their own.
+    pub in_the_way: u32,
     /// Whoever gives it back, or is about to ask for it.
     pub users: u32,
     pub keep: Option<Keep>,
@@ -94,8 +95,8 @@ pub(super) struct Began {
 
 impl Hold {
     pub(super) fn new(key: Arc<[u8]>, holder: Arc<[u8]>, named: bool, now: Instant) -> Self {
-        let (guards, sides, gate, longest, releasing, users, keep) = Default::default();
-        Self { key, holder, named, guards, sides, gate, until: now, longest, releasing, users, keep }
+        let (guards, sides, gate, longest, in_the_way, users, keep) = Default::default();
+        Self { key, holder, named, guards, sides, gate, until: now, longest, in_the_way, users, keep }
     }
 
     pub(super) fn names(&self) -> (&[u8], &[u8]) {

@@ -45,15 +45,15 @@ pub fn lead(style: Style, name: &str, seed: u64) {
     }
     world.comes_to_rest();
     if style.faults == 0 && !style.owners && !style.callers_lanes {
-        is_in_order(&world, style);
+        is_in_order(&world);
     }
 }
 
 /// Those who queue do so in the order in which they came.
-fn is_in_order(world: &World, style: Style) {
+fn is_in_order(world: &World) {
     for key in 0..=BOTH {
-        // Of two permits that are to be confirmed the second may be so before the first.
-        let is_told_in_order = key != PERMITS || !style.confirmed;
+        // Of two permits the first may be renewed or confirmed before it is its caller's, and the second be that before.
+        let is_told_in_order = key != PERMITS;
         let key = names(key).join("+");
         let number = |holder: &str| holder.rsplit('-').next().and_then(|it| it.parse().ok()).unwrap_or(0_u64);
         let queued: Vec<_> =
