@@ -48,6 +48,7 @@ pub enum Acquiring {
 /// What a client asks for.
 struct Request<'a, T> {
     keys: &'a [T],
+    locks: &'a [LockName<'a>],
     /// Whether it asks by the command for several locks, even if for one.
     is_of_several: bool,
     wish: &'a Wish<T>,
@@ -144,7 +145,8 @@ impl<C> Engine<C> {
         if waiting.is_none() {
             return Ok(self.refuse(host, &[key], &[(0, busy)]));
         }
-        self.wait(host, &Request { keys: &[key], is_of_several: false, wish }, waiting, &[(0, busy)])
+        let locks = &[name_of(host, &key)];
+        self.wait(host, &Request { keys: &[key], locks, is_of_several: false, wish }, waiting, &[(0, busy)])
     }
 
     /// The same for several plain locks, each another one: all or none.
@@ -180,7 +182,8 @@ impl<C> Engine<C> {
             }
         }
         if !busy.is_empty() {
-            return self.wait(host, &Request { keys, is_of_several: true, wish }, waiting, &busy);
+            let locks = &names_of(host, keys);
+            return self.wait(host, &Request { keys, locks, is_of_several: true, wish }, waiting, &busy);
         }
         let grants = match acquire_open(host, keys, wish, self.grace(host)) {
             Tried::Granted(grants) => grants,
@@ -230,8 +233,8 @@ impl<C> Engine<C> {
         if busy.iter().any(|(_, busy)| busy.waits_for_itself) {
             return Err(Refusal::Deadlock.into());
         }
-        let locks = names_of(host, request.keys);
-        let former = self.wait_of(request.wish.holder.as_ref(), &locks, request.is_of_several);
+        let locks = request.locks;
+        let former = self.wait_of(request.wish.holder.as_ref(), locks, request.is_of_several);
         // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
         let longest = || locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
         if let Some(waiting) =
@@ -252,13 +255,13 @@ impl<C> Engine<C> {
         };
         let now = host.now();
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
-        let joins = self.places(&locks, busy, former);
+        let joins = self.places(locks, busy, former);
         if let Some(former) = former {
             self.replaced(host, former, now);
         }
         let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
-        let ticket = self.join(&joins, waiter, now, deadline).map_err(|QueueFull| full)?;
-        self.look_again(&locks, busy, former.is_some() || request.is_of_several, now);
+        let ticket = self.join(locks, &joins, waiter, now, deadline).map_err(|QueueFull| full)?;
+        self.look_again(locks, busy, former.is_some() || request.is_of_several, now);
         let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
         host.blocked(client, WaitsFor::Lock(ticket));
         Ok(Acquiring::Blocked(ticket))
@@ -298,27 +301,24 @@ impl<C> Engine<C> {
     }
 
     /// Where a new waiter stands in the queue of each lock: in the place of the former request of its holder; before all others
-    /// if only a grace keeps it from a lock that its holder has, as they wait for that holder; or else last.
-    fn places<'n>(
-        &mut self,
-        locks: &[LockName<'n>],
-        busy: &[(usize, Busy)],
-        former: Option<Ticket>,
-    ) -> Vec<(LockName<'n>, Joins)> {
+    /// if only a grace keeps it from a lock that its holder has, as they wait for that holder; or else last, of which nothing is
+    /// said.
+    fn places(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], former: Option<Ticket>) -> Vec<Joins> {
+        let reenters = |busy: &Busy| busy.obstacle == (Obstacle::Grace { reenters: true });
+        if former.is_none() && !busy.iter().any(|(_, busy)| reenters(busy)) {
+            return Vec::new();
+        }
         // Those that are being dismissed are known by their numbers.
         let is_dismissing = self.next_dismissed().is_some();
         let former = former.filter(|former| !self.is_dismissed(*former));
-        let reenters = |number: usize| {
-            let reenters =
-                |(of, busy): &(usize, Busy)| *of == number && busy.obstacle == (Obstacle::Grace { reenters: true });
-            busy.iter().any(reenters) && !is_dismissing
-        };
-        let place = |number: usize, lock: LockName<'_>| match former {
-            _ if reenters(number) => Joins::First,
-            Some(former) => self.claim_of(former, lock).map_or(Joins::Last, Joins::At),
+        let goes_first =
+            |number: usize| busy.iter().any(|(of, busy)| *of == number && reenters(busy)) && !is_dismissing;
+        let place = |(number, lock): (usize, &LockName<'_>)| match former {
+            _ if goes_first(number) => Joins::First,
+            Some(former) => self.claim_of(former, *lock).map_or(Joins::Last, Joins::At),
             None => Joins::Last,
         };
-        locks.iter().enumerate().map(|(number, lock)| (*lock, place(number, *lock))).collect()
+        locks.iter().enumerate().map(place).collect()
     }
 
     /// A later request of the same holder takes the place of this one, which is told so.

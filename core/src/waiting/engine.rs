@@ -132,25 +132,28 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
 }
 
 impl<C> Engine<C> {
-    /// Puts a new waiter into the queues of its locks, in each as it is said there. A session must be open.
+    /// Puts a new waiter into the queues of its locks, last where nothing else is said. A session must be open.
     ///
     /// # Errors
     /// If there is no room for another waiter. It is dropped.
     pub(super) fn join(
         &mut self,
-        locks: &[(LockName<'_>, Joins)],
+        locks: &[LockName<'_>],
+        joins: &[Joins],
         wait: Waiter<C>,
         now: UnixMs,
         deadline: Option<UnixMs>,
     ) -> Result<Ticket, QueueFull> {
-        let Some(((lock, joins), others)) = locks.split_first() else { return Err(QueueFull) };
+        let Some((lock, others)) = locks.split_first() else { return Err(QueueFull) };
+        let mut joins = joins.iter().copied().chain(std::iter::repeat(Joins::Last));
+        let mut joins = || joins.next().unwrap_or(Joins::Last);
         let wish = (!others.is_empty()).then(|| wait.wish());
-        let waiter = self.enter(*lock, wait, now, *joins)?;
+        let waiter = self.enter(*lock, wait, now, joins())?;
         if let Some(wish) = wish {
             let mut all = vec![waiter];
-            for (lock, joins) in others {
+            for lock in others {
                 let claim = Waiter::new(Recipient::Of(waiter), wish.clone(), true);
-                let Ok(claim) = self.enter(*lock, claim, now, *joins) else {
+                let Ok(claim) = self.enter(*lock, claim, now, joins()) else {
                     for claim in all.into_iter().rev() {
                         self.take(claim, false);
                     }

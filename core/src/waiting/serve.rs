@@ -238,7 +238,7 @@ impl<C> Engine<C> {
     fn try_all<H: Host<Client = C>>(
         &mut self,
         host: &H,
-        &Look { claim, waiter, lock, trigger, .. }: &Look<'_>,
+        &Look { claim, waiter, before, lock, trigger }: &Look<'_>,
         wish: &Wish<Names>,
         keys: &[Rc<[u8]>],
         overtaken: &mut Vec<Ticket>,
@@ -250,11 +250,14 @@ impl<C> Engine<C> {
             return Tried::Later(ms);
         }
         let grace = self.grace(host);
-        let is_free = match look(host, lock, wish, grace) {
-            Ok(Verdict::Granted(effect)) => effect.changes.begins(),
-            Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
-            Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
-        };
+        // Behind others that lack another lock it is free to each.
+        let is_free = !before.is_empty();
+        let is_free = is_free
+            || match look(host, lock, wish, grace) {
+                Ok(Verdict::Granted(effect)) => effect.changes.begins(),
+                Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
+                Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+            };
         let (all, lacked) = (self.claims.all(&waiter).to_vec(), self.claims.lacks(waiter));
         if !is_free {
             // They wait for the holder that asks once more.
@@ -394,9 +397,12 @@ impl<C> Engine<C> {
 
     /// A waiter has got its locks. Returns whether it is still there.
     fn granted<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Grant]) -> bool {
-        let locks = self.claims.locks(&self.queues, waiter);
+        // Of one lock nothing is allotted.
+        let (lock, others) = (self.queues.lock_of(waiter), self.claims.beside(waiter));
+        let others: Vec<_> = others.into_iter().map(|claim| self.queues.lock_of(claim)).collect();
         let Some(delivery) = self.grant(waiter, grants) else { return false };
-        for (lock, grant) in locks.into_iter().zip(grants) {
+        for (lock, grant) in std::iter::once(lock).chain(others).zip(grants) {
+            let Some(lock) = lock else { continue };
             if let Some(end) = grant.end {
                 self.recheck_by(lock, end.saturating_add(1));
             }

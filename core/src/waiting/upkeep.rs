@@ -305,7 +305,6 @@ mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
     use crate::waiting::Ticket;
-    use crate::waiting::queue::Joins;
     use crate::waiting::waiter::{Names, Recipient, Waiter};
 
     fn lock(key: &str) -> LockName<'_> {
@@ -315,7 +314,7 @@ mod tests {
     fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        engine.join(&[(lock, Joins::Last)], Waiter::new(Recipient::Client(()), wish, false), 0, None).unwrap()
+        engine.join(&[lock], &[], Waiter::new(Recipient::Client(()), wish, false), 0, None).unwrap()
     }
 
     fn engine_of(locks: usize) -> Engine<()> {
