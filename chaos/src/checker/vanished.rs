@@ -42,7 +42,7 @@ fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration
     let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
     // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
     let knows = |(from, until): &Span| {
-        from < until && session.lived((queued, *until)) && !lock.troubles.new_starts.touches(queued, *until)
+        from < until && session.lived((queued, *until)) && !lock.troubles.may_end_sessions(queued, *until)
     };
     polled.filter(knows).map(|(from, until)| lock.quiet(from, until)).max().unwrap_or_default()
 }
@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WAITERS_ARE_ANSWERED]);
         assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
+        assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), clock(1_000)).broken(), []);
         // A process that stands still reads what it was told when it goes on.
         let told = [(1, "w", granted())];
         let polled = || by_ticket((0, 200)).polled((318, 319), 1, 0, &[]).outcome("w", 1, 1_290, granted());
