@@ -118,6 +118,7 @@ async fn acquires_of_one_owner_at_the_same_time_are_granted_one_after_the_other(
     let error = lock.acquire_timeout(Duration::from_millis(50)).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
     assert_eq!(client.figure("waiters"), 1);
     client.say("RLOCK.RELEASE orders:42 other");
     let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
