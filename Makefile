@@ -172,8 +172,7 @@ wheel: stage ## build a package of both for those who have Python: target/packag
 	@scripts/setup.sh clients python
 	@packaging/wheel.sh
 
-dist: ## build and pack all that is published, for x86-64 and arm64, glibc and musl; some: TARGETS="aarch64-unknown-linux-musl"
-	@scripts/setup.sh dist
+dist: dist-clients ## build and pack all that is published, for x86-64 and arm64, glibc and musl; some: TARGETS="aarch64-unknown-linux-musl"
 	@scripts/dist.sh $(TARGETS)
 
 test-dist: ## install the packages of make dist on a bare Debian for arm64, under qemu, and take locks there, as root
@@ -182,7 +181,7 @@ test-dist: ## install the packages of make dist on a bare Debian for arm64, unde
 test-images: ## build the images by buildah and run them with all forms of command line, as root, after make dist; with Alpine: RLOCK_MUSL_SERVER=valkey-server
 	@scripts/test-images.sh
 
-dist-clients: ## build and pack the clients for Python and Node.js for the same platforms: target/clients/wheels, target/clients/npm
+dist-clients: ## only the clients for Python and Node.js: target/clients/wheels, target/clients/npm
 	@scripts/setup.sh dist && scripts/setup.sh clients python node
 	@scripts/dist-clients.sh $(TARGETS)
 

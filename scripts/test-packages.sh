@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/test-packages.sh [SUITE...]: what `make deb tarball wheel` has built, in a Debian with nothing on it:
-# bookworm and trixie, or those named. What is done there is in packaging/life.sh; the container files are tried too.
+# bookworm and trixie, or those named. What is done there is in packaging/life.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh
@@ -37,10 +37,3 @@ for suite in "${suites[@]}"; do
     leave_bare
     echo "== on a bare $suite: passed: the life of the packages"
 done
-
-with_packages bookworm
-echo "-- the steps of Containerfile.debian"
-in_bare /srv/packaging/container.sh /srv/packaging/Containerfile.debian /srv/packages ||
-    fail "Containerfile.debian fails, in $root as it was then"
-leave_bare
-echo "== passed: Containerfile.debian"

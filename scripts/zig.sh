@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # scripts/zig.sh TARGET: brings zig, which links for other machines and for C libraries that are not this machine's, and
-# Rust's own libraries for TARGET. Prints the directory of cargo-zigbuild.
+# Rust's own libraries for TARGET. Prints the directory of cargo-zigbuild, and of maturin, which packs wheels.
 set -euo pipefail
 
 # The binaries depend on these, so they change when someone decides it.
-packages="cargo-zigbuild==0.24.1 ziglang==0.17.1"
+packages="cargo-zigbuild==0.24.1 ziglang==0.17.1 maturin==1.16.0"
 place=${XDG_CACHE_HOME:-$HOME/.cache}/rlock/zig
 
 [[ " $(rustup target list --installed | xargs) " == *" $1 "* ]] || rustup target add "$1" >&2
