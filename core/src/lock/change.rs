@@ -212,16 +212,17 @@ pub enum Unlock {
     Write,
 }
 
-/// The changes that become true in one step, in this order. `T` is a string as the host has it.
+/// The changes that become true in one step, in this order. `T` is a string as the host has it, and `N` another one, which may
+/// live shorter.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a, T> {
+pub struct Plan<'a, T, N = T> {
     pub holder: T,
     pub changes: &'a Changes,
     /// For a hand-over: the next holder, and what its grant changes.
-    pub next: Option<(T, &'a Changes)>,
+    pub next: Option<(N, &'a Changes)>,
 }
 
-impl<'a, T> Plan<'a, T> {
+impl<'a, T, N> Plan<'a, T, N> {
     /// One holder's changes, and nothing else.
     pub fn of(holder: T, changes: &'a Changes) -> Self {
         Self { holder, changes, next: None }
@@ -243,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_plan_may_create_keys_by_any_of_its_changes_or_by_the_next_grant() {
-        let may_create = |change| Plan::of("ann", &Changes::of([Some(Change::Delete), Some(change)])).may_create_keys();
+        let may_create =
+            |change| Plan::<_>::of("ann", &Changes::of([Some(Change::Delete), Some(change)])).may_create_keys();
         for change in [BEGIN, COUNT_TOKEN, Change::SetToken { to: 1 }] {
             assert!(may_create(change), "{change:?}");
         }

@@ -43,7 +43,8 @@ pub(super) struct Agenda {
     pub ended: VecDeque<SessionId>,
     /// Locks that were broken, of whose former holders some read holds are still to be deleted.
     pub broken: VecDeque<Broken>,
-    pub sweep: Option<Sweep>,
+    /// So many locks are still to be looked at, since something has happened to all keys.
+    pub to_sweep: usize,
     /// Every waiter that came before this one is to be dismissed.
     pub dismissed: Option<Ticket>,
     pub patrol_at: Option<UnixMs>,
@@ -131,19 +132,11 @@ pub(super) struct Broken {
     pub holds: Vec<(Vec<u8>, i64)>,
 }
 
-/// Something has happened to whole databases: `left` locks have not yet been asked whether it concerns them.
-#[derive(Debug)]
-pub(super) struct Sweep {
-    /// None means all databases.
-    pub databases: Option<Vec<i32>>,
-    pub left: usize,
-}
-
 impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.to_release.is_empty();
         let present = self.returning.is_empty() && self.disconnected.is_empty();
         let sessions = present && self.abandoned.is_empty() && self.acknowledged.is_empty() && self.ended.is_empty();
-        lists && sessions && self.broken.is_empty() && self.sweep.is_none()
+        lists && sessions && self.broken.is_empty() && self.to_sweep == 0
     }
 }

@@ -4,7 +4,7 @@
 use super::agenda::Broken;
 use super::commands::Rejected;
 use super::engine::Engine;
-use super::host::{Host, Permission, Trigger};
+use super::host::{Host, Permission, Purpose, Trigger};
 use super::queue::LockName;
 use crate::lock::{BROKEN_MAX, Change, Changes, Holds, Observed, Plan, Record};
 
@@ -25,8 +25,8 @@ impl<C> Engine<C> {
             return Ok(false);
         };
         // An empty name, which no holder has: no hold of its own is changed.
-        let nobody = host.own(b"");
-        let (key, nobody) = (H::shorter(key), host.lend(&nobody));
+        let (key, nobody) = (host.own(key.as_ref()), host.own(b""));
+        let (key, nobody) = (host.lend(&key), host.lend(&nobody));
         let record = host.open(key, nobody);
         let breaking = snapshot.break_up(record.derived_keys_are_reachable());
         self.release_open(host, key, record, &Plan::of(nobody, &breaking.lock), Trigger::Command)?;
@@ -54,7 +54,7 @@ impl<C> Engine<C> {
         // The server has checked the command itself.
         let permission = match trigger {
             Trigger::Command => Permission::Granted,
-            Trigger::Event => host.may_write(host.lend(&key)),
+            Trigger::Event => host.permission(host.lend(&key), Purpose::Release),
         };
         match permission {
             Permission::Granted => {}

@@ -3,10 +3,10 @@
 
 use super::agenda::{Cancelled, Cancelling, TicketNames};
 use super::engine::Engine;
-use super::host::{Host, Paused, Trigger, WaitsFor};
+use super::host::{Answer, Host, Paused, Trigger, WaitsFor};
 use super::queue::{Joins, LockName, QueueFull, Ticket};
-use super::serve::{Settled, Tried, acquire_open, deliver, lease_end};
-use super::sessions::NoSession;
+use super::serve::{Settled, Tried, acquire_open, lease_end};
+use super::sessions::{NoSession, Room};
 use super::tickets::Call;
 use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
@@ -257,7 +257,7 @@ impl<C> Engine<C> {
         let deadline = (limit_ms > 0).then(|| now.checked_add(limit_ms)).flatten();
         let joins = self.places(locks, busy, former);
         if let Some(former) = former {
-            self.replaced(host, former, now);
+            self.let_go(host, former, Outcome::Replaced);
         }
         let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
         let ticket = self.join(locks, &joins, waiter, now, deadline).map_err(|QueueFull| full)?;
@@ -289,10 +289,11 @@ impl<C> Engine<C> {
         locks: usize,
     ) -> Result<(), Rejected> {
         let fits = |claims: usize, most| claims.saturating_add(locks) <= most;
+        let limits = host.limits();
         let Some(session) = session else {
-            return if fits(self.claims_of_clients(), host.most_blocked()) { Ok(()) } else { Err(Rejected::QueueFull) };
+            return if fits(self.claims_of_clients(), limits.blocked) { Ok(()) } else { Err(Rejected::QueueFull) };
         };
-        let most = host.most_tickets();
+        let most = limits.tickets;
         match () {
             () if !fits(self.claims_of_tickets(), most.all) => Err(Rejected::TicketsFull),
             () if !fits(self.claims_of_user(session), most.of_user()) => Err(Rejected::TicketsOfUserFull),
@@ -319,14 +320,6 @@ impl<C> Engine<C> {
             None => Joins::Last,
         };
         locks.iter().enumerate().map(place).collect()
-    }
-
-    /// A later request of the same holder takes the place of this one, which is told so.
-    fn replaced<H: Host<Client = C>>(&mut self, host: &H, former: Ticket, now: UnixMs) {
-        if let Some(delivery) = self.leave_with(former, Outcome::Replaced, now) {
-            host.watch(self);
-            deliver(host, delivery, Outcome::Replaced);
-        }
     }
 
     /// For a client that does not wait, or that cannot be blocked.
@@ -447,12 +440,13 @@ impl<C> Engine<C> {
         wait_ms: Option<i64>,
     ) -> Result<Polled, NoSession> {
         let now = host.now();
-        let (session, former) = match self.call(name, owner, call, host.room(), now) {
+        let room = Room { most: host.limits().sessions, has_memory: host.has_memory() };
+        let (session, former) = match self.call(name, owner, call, room, now) {
             Err(NoSession::TakenOver) => return Ok(Polled::TakenOver),
             called => called?,
         };
         if let Some(former) = former {
-            host.wake(former);
+            host.answer(former, Answer::Events);
         }
         let limit_ms = wait_ms.filter(|_| !self.has_news(session) && host.may_block());
         let Some((limit_ms, client)) = limit_ms.and_then(|limit_ms| Some((limit_ms, host.block()?))) else {
@@ -504,7 +498,7 @@ impl<C> Engine<C> {
         let (tickets, call) = self.close(session);
         host.watch(self);
         if let Some(call) = call {
-            host.wake(call);
+            host.answer(call, Answer::Events);
         }
         while !host.turn_is_over() && self.drop_next(host) {}
         tickets

@@ -7,8 +7,9 @@ use super::Map;
 use super::agenda::{Agenda, Cancelling, Notes, Untold};
 use super::claims::{Claims, waiter_of};
 use super::grace_clock::GraceClock;
+use super::host::Answer;
 use super::index::Index;
-use super::outbox::{Beside, Delivery, Event};
+use super::outbox::{Beside, Event};
 use super::queue::{Joins, Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
@@ -47,6 +48,9 @@ pub struct Engine<C> {
     /// Whether this server has become a replica.
     pub(super) is_replica: bool,
 }
+
+/// The client that is answered now that a wait has its outcome. None if a session learns of it by its next call.
+pub(super) type Delivery<C> = Option<(C, Answer)>;
 
 /// A grant to a waiter.
 #[derive(Clone, Copy)]
@@ -371,18 +375,15 @@ impl<C> Engine<C> {
         Some(match wait.recipient {
             Recipient::Client(client) => {
                 self.untold.insert(waiter, Untold { database, key, others: others.into(), holder, side });
-                if wait.is_of_several {
-                    Delivery::AnswerAll { client, tokens: tokens() }
-                } else {
-                    Delivery::Answer { client, fenced }
-                }
+                let of_one = Answer::Outcome { outcome, fenced };
+                Some((client, if wait.is_of_several { Answer::GrantedAll { tokens: tokens() } } else { of_one }))
             }
             Recipient::Session(session) => {
                 let beside = wait.is_of_several.then(|| Box::new(Beside { keys: others, tokens: tokens() }));
                 let event = Event { seq: 0, names: holder, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
-            Recipient::Of(_) => Delivery::Later,
+            Recipient::Of(_) => None,
         })
     }
 
@@ -402,14 +403,14 @@ impl<C> Engine<C> {
         let Left { waiter: wait, database, key, .. } = self.leave(waiter)?;
         let Wish { holder: names, side, fenced, .. } = wait.wish();
         Some(match wait.recipient {
-            Recipient::Client(client) => Delivery::Answer { client, fenced },
+            Recipient::Client(client) => Some((client, Answer::Outcome { outcome, fenced })),
             Recipient::Session(session) => {
                 let keys = || keys.into_iter().skip(1).collect();
                 let beside = wait.is_of_several.then(|| Box::new(Beside { keys: keys(), tokens: Vec::new() }));
                 let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
-            Recipient::Of(_) => Delivery::Later,
+            Recipient::Of(_) => None,
         })
     }
 

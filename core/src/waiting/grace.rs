@@ -35,7 +35,7 @@ impl<C> Engine<C> {
         if runs != std::mem::replace(&mut self.grace.is_told, runs) {
             host.tell_grace(if runs { GraceNews::Begins { left_ms } } else { GraceNews::IsOver });
             if !runs {
-                self.database_changed(None);
+                self.all_changed();
             }
         }
         left_ms

@@ -4,7 +4,7 @@
 use super::agenda::Cancelled;
 use super::engine::Engine;
 use super::queue::{LockName, Ticket};
-use super::sessions::{Most, Room};
+use super::sessions::Most;
 use super::waiter::SessionId;
 use crate::lock::{Changes, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
 
@@ -60,11 +60,6 @@ pub trait Host {
 
     fn lend<'a>(&'a self, text: &'a Self::OwnText) -> Self::Text<'a>;
 
-    /// The same string, lent for a shorter time.
-    fn shorter<'b, 'a: 'b>(text: Self::Text<'a>) -> Self::Text<'b>
-    where
-        Self: 'a;
-
     /// The database that is selected.
     fn database(&self) -> i32;
 
@@ -80,7 +75,7 @@ pub trait Host {
     fn commit<'a, 'b>(
         &'a self,
         lock: Self::Lock<'a>,
-        plan: &Plan<'_, Self::Text<'b>>,
+        plan: &Plan<'_, Self::Text<'a>, Self::Text<'b>>,
         others: Vec<(Self::Lock<'a>, Changes)>,
     ) -> Result<(), Paused>
     where
@@ -92,17 +87,11 @@ pub trait Host {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn snapshot(&self, key: Self::Text<'_>, most: usize) -> Result<Option<Snapshot>, Refusal>;
 
-    /// Whether this server may change this key now, which must not be open, if that takes no memory.
-    fn may_write(&self, key: Self::Text<'_>) -> Permission;
+    /// Whether this server can grant a lock now, as far as is known without asking about its key.
+    fn fitness(&self) -> Fitness;
 
-    /// Whether it may grant a lock now, as far as is known without asking about its key.
-    fn may_grant(&self) -> Permission;
-
-    /// Whether nothing more need be asked about any key in this turn.
-    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool;
-
-    /// Whether the server would let a client write to this key, which must not be open.
-    fn permission(&self, key: Self::Text<'_>, trigger: Trigger) -> Permission;
+    /// Whether the server would let a client change this key for this purpose. The key must not be open.
+    fn permission(&self, key: Self::Text<'_>, purpose: Purpose) -> Permission;
 
     /// Whether the command that is under way, if there is one, may be followed by changes to any key.
     fn may_touch_any_key(&self) -> bool;
@@ -110,11 +99,10 @@ pub trait Host {
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
-    /// The most claims of blocked clients: a request has one for each lock.
-    fn most_blocked(&self) -> usize;
+    fn limits(&self) -> Limits;
 
-    /// The most claims of tickets that wait, or have an event that is not acknowledged.
-    fn most_tickets(&self) -> Most;
+    /// Whether the server has memory for one more session.
+    fn has_memory(&self) -> bool;
 
     /// Somebody is about to wait on this side: from now on changes of keys are to be told.
     fn listen(&self, side: Side);
@@ -128,25 +116,8 @@ pub trait Host {
     /// Notes what a client waits for that was blocked just now.
     fn blocked(&self, client: &Self::Client, waits_for: WaitsFor);
 
-    /// Answers a client with the outcome of its wait, and unblocks it.
-    fn answer(&self, client: Self::Client, outcome: Outcome, fenced: bool);
-
-    /// The same for a client that is granted several locks, with their fencing tokens, if it has asked for them.
-    fn answer_all(&self, client: Self::Client, tokens: Vec<i64>);
-
-    /// Tells a client what became of each ticket that it has taken back, and unblocks it.
-    fn answer_cancel(&self, client: Self::Client, cancelled: Vec<Cancelled>);
-
-    /// Has a session's call answered with all events that there are when the answer is written.
-    fn wake(&self, call: Self::Client);
-
-    /// Has a session's call answered with the error that there is no such session any more: somebody else has ended it.
-    fn session_is_over(&self, call: Self::Client) {
-        self.wake(call);
-    }
-
-    /// Whether sessions can be opened.
-    fn room(&self) -> Room;
+    /// Answers a blocked client, and unblocks it.
+    fn answer(&self, client: Self::Client, answer: Answer);
 
     /// Shows the engine to a test after each thing that it does; the server does not look.
     fn watch(&self, _engine: &Engine<Self::Client>) {}
@@ -157,8 +128,8 @@ pub trait Host {
 pub enum Note {
     /// Something to one key.
     Key { database: i32, key: Box<[u8]>, cause: Cause },
-    /// Something to all keys of a database, or of all databases.
-    Database(Option<i32>),
+    /// Something to all keys, or to all of a database.
+    Keys,
     /// Two databases have each other's number now. Waiters stay with the number, and holds with their keys.
     Swapped(i32, i32),
     /// This server has become a master, or a replica. From now on another one decides what becomes of the grants of before.
@@ -201,6 +172,31 @@ pub enum Cause {
     Command,
 }
 
+/// What a blocked client is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The outcome of its wait. A grant comes with its fencing token if the client asked for one.
+    Outcome { outcome: Outcome, fenced: bool },
+    /// It is granted several locks, with their fencing tokens if it asked for them.
+    GrantedAll { tokens: Vec<i64> },
+    /// What became of each ticket that it took back.
+    Cancelled(Vec<Cancelled>),
+    /// All events of its session that there are when the answer is written.
+    Events,
+    /// Its session has been ended by another client.
+    NoSession,
+}
+
+/// How much there may be of what is kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Claims of blocked clients: a request has one for each lock.
+    pub blocked: usize,
+    /// Claims of tickets that wait, or that have an event which is not acknowledged.
+    pub tickets: Most,
+    pub sessions: Most,
+}
+
 /// The server may not write now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paused {
@@ -215,6 +211,25 @@ pub enum Trigger {
     Command,
     /// An event or an alarm, which the server has not checked.
     Event,
+}
+
+/// Whether a server can grant a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// Every lock, for the rest of this turn.
+    Fit,
+    /// That depends on the key: see [`Host::permission`].
+    OfKey,
+    /// None, for this many ms.
+    Unfit(i64),
+}
+
+/// What a key is to be changed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Grant,
+    /// A release, which takes no memory.
+    Release,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,12 +40,12 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::{Cancelled, TicketNames};
 pub use engine::{Engine, Queued, SeenRecipient};
-pub use host::{Cause, GraceNews, Host, Note, Paused, Permission, Trigger, WaitsFor};
-pub use outbox::Event;
+pub use host::{Answer, Cause, Fitness, GraceNews, Host, Limits, Note, Paused, Permission, Purpose, Trigger, WaitsFor};
+pub use outbox::{EVENTS_UNREAD_MAX, Event};
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use serve::{CHECKED_MAX, OVERTAKEN_MAX};
-pub use sessions::{EVENTS_UNREAD_MAX, Most, NoSession, Room};
+pub use sessions::{Most, NoSession};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};
 pub use waiter::{Names, SessionId};

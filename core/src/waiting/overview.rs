@@ -37,8 +37,8 @@ pub struct SessionSummary {
 
 impl<C> Session<C> {
     fn summary(&self, now: UnixMs) -> SessionSummary {
-        let (tickets, kept) = (self.tickets.length(), self.outbox.in_memory());
-        let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(kept.saturating_mul(EVENT_BYTES));
+        let (tickets, events) = (self.tickets.length(), self.outbox.len());
+        let of_tickets = tickets.saturating_mul(TICKET_BYTES).saturating_add(events.saturating_mul(EVENT_BYTES));
         let own = size_of::<Self>().saturating_add(self.name.len()).saturating_add(self.owner.name.len());
         SessionSummary {
             number: self.number,
@@ -47,7 +47,7 @@ impl<C> Session<C> {
             connection: self.connection.filter(|_| self.is_connected()),
             is_attended: self.is_attended(now),
             tickets,
-            events: self.outbox.events(),
+            events,
             ends: self.ends(),
             bytes: own.saturating_add(of_tickets),
         }
@@ -58,7 +58,7 @@ impl<C> Engine<C> {
     /// At most `limit` of the open sessions: those with the most tickets and events first, of equal ones the older.
     #[must_use]
     pub fn sessions_to_be_shown(&self, limit: usize, now: UnixMs) -> Vec<SessionSummary> {
-        let size = |session: &Session<C>| session.tickets.length().saturating_add(session.outbox.events());
+        let size = |session: &Session<C>| session.tickets.length().saturating_add(session.outbox.len());
         let mut all: Vec<_> =
             self.sessions.open().map(|session| (Reverse(size(session)), session.number, session)).collect();
         let order = |entry: &(Reverse<usize>, u64, &Session<C>)| (entry.0, entry.1);

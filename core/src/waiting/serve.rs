@@ -15,9 +15,8 @@
 
 use super::agenda::Untold;
 use super::claims::waiter_of;
-use super::engine::{Attendance, Engine, Grant};
-use super::host::{Host, Paused, Permission, Trigger};
-use super::outbox::Delivery;
+use super::engine::{Attendance, Delivery, Engine, Grant};
+use super::host::{Fitness, Host, Paused, Permission, Purpose, Trigger};
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
@@ -246,7 +245,7 @@ impl<C> Engine<C> {
         if self.agenda.is_confined || !host.may_touch_any_key() {
             return Tried::Later(0);
         }
-        if let Permission::Later(ms) = may_grant(host) {
+        if let Fitness::Unfit(ms) = fitness(host) {
             return Tried::Later(ms);
         }
         let grace = self.grace(host);
@@ -346,7 +345,7 @@ impl<C> Engine<C> {
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan, Vec::new()) };
         self.set_released(id, true);
         let may_hand_over =
-            plan.changes.frees() && trigger == Trigger::Command && may_grant(host) == Permission::Granted;
+            plan.changes.frees() && trigger == Trigger::Command && !matches!(fitness(host), Fitness::Unfit(_));
         let settled = match self.first_in_line(host, id) {
             Ok(Some(waiter)) if may_hand_over && self.is_next_alone(waiter) => {
                 self.hand_over(host, key, record, plan, waiter)
@@ -382,11 +381,8 @@ impl<C> Engine<C> {
             return host.commit(record, plan, Vec::new()).map(|()| None);
         };
         let to = host.own(&wish.holder);
-        let both = Plan {
-            holder: H::shorter(plan.holder),
-            changes: &released,
-            next: Some((host.lend(&to), &granted.changes)),
-        };
+        let next = Some((host.lend(&to), &granted.changes));
+        let both = Plan { holder: plan.holder, changes: &released, next };
         if host.commit(record, &both, Vec::new()).is_err() {
             // Nothing was changed.
             return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
@@ -407,8 +403,7 @@ impl<C> Engine<C> {
                 self.recheck_by(lock, end.saturating_add(1));
             }
         }
-        host.watch(self);
-        deliver(host, delivery, Outcome::Granted { token: grants.first().and_then(|grant| grant.token) });
+        self.deliver(host, delivery);
         true
     }
 
@@ -427,20 +422,27 @@ impl<C> Engine<C> {
         }
     }
 
+    /// Takes a waiter out, which is told this outcome.
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let now = host.now();
         if let Some(delivery) = self.leave_with(waiter, outcome, now) {
-            host.watch(self);
-            deliver(host, delivery, outcome);
+            self.deliver(host, delivery);
+        }
+    }
+
+    fn deliver<H: Host<Client = C>>(&self, host: &H, delivery: Delivery<C>) {
+        host.watch(self);
+        if let Some((client, answer)) = delivery {
+            host.answer(client, answer);
         }
     }
 }
 
-/// Whether this server may grant a lock now, as far as is known without asking about its key.
-fn may_grant<H: Host>(host: &H) -> Permission {
+/// Whether this server can grant a lock now, as far as is known without asking about its key.
+fn fitness<H: Host>(host: &H) -> Fitness {
     match host.held_back_ms() {
-        0 => host.may_grant(),
-        ms => Permission::Later(ms),
+        0 => host.fitness(),
+        ms => Fitness::Unfit(ms),
     }
 }
 
@@ -465,12 +467,8 @@ fn grant_all<H: Host>(
     let holder = host.own(&wish.holder);
     let keys: Vec<_> = keys.iter().map(|key| host.own(key)).collect();
     let keys: Vec<_> = keys.iter().map(|key| host.lend(key)).collect();
-    for key in &keys {
-        let trigger = if key.as_ref() == lock.key { trigger } else { Trigger::Event };
-        if host.is_known_to_be_fit(trigger) {
-            continue;
-        }
-        match host.permission(*key, trigger) {
+    for key in keys.iter().filter(|key| trigger == Trigger::Event || key.as_ref() != lock.key) {
+        match host.permission(*key, Purpose::Grant) {
             Permission::Granted => {}
             Permission::Later(ms) => return Tried::Later(ms),
             Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
@@ -482,27 +480,27 @@ fn grant_all<H: Host>(
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
 fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
-    if let Permission::Later(ms) = may_grant(host) {
+    let fitness = fitness(host);
+    if let Fitness::Unfit(ms) = fitness {
         return Tried::Later(ms);
     }
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
     let (key, holder) = (host.lend(&key), host.lend(&holder));
-    let may_grant = host.is_known_to_be_fit(trigger);
-    if !may_grant {
+    if trigger == Trigger::Event && fitness == Fitness::OfKey {
         let verdict = lock::acquire(&host.open(key, holder), wish, Ahead::Nobody, grace, host.now());
         // With the lock closed, since the server checks a command on this very key.
         match verdict {
             Ok(Verdict::Granted(_)) => {}
             // It would be granted after the grace, unless its slot has moved meanwhile.
             Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
-                let is_here = || host.permission(key, trigger) != Permission::Elsewhere;
+                let is_here = || host.permission(key, Purpose::Grant) != Permission::Elsewhere;
                 let is_elsewhere = obstacle != Obstacle::Others && !is_here();
                 return if is_elsewhere { Tried::Told(Outcome::SlotMoved) } else { Tried::Busy(left_ms) };
             }
             Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
         }
-        match host.permission(key, trigger) {
+        match host.permission(key, Purpose::Grant) {
             Permission::Granted => {}
             Permission::Later(ms) => return Tried::Later(ms),
             Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
@@ -534,15 +532,6 @@ pub(super) fn acquire_open<'a, H: Host>(
     match host.commit(record, &Plan::of(wish.holder, &first.changes), others) {
         Ok(()) => Tried::Granted(effects.iter().map(|effect| Grant::of(effect, at)).collect()),
         Err(Paused { for_ms }) => Tried::Later(for_ms),
-    }
-}
-
-pub(super) fn deliver<H: Host>(host: &H, delivery: Delivery<H::Client>, outcome: Outcome) {
-    match delivery {
-        Delivery::Answer { client, fenced } => host.answer(client, outcome, fenced),
-        Delivery::AnswerAll { client, tokens } => host.answer_all(client, tokens),
-        Delivery::Wake(call) => host.wake(call),
-        Delivery::Later => {}
     }
 }
 

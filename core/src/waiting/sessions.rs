@@ -16,9 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-/// With more events than this not acknowledged, nobody seems to read them.
-pub const EVENTS_UNREAD_MAX: usize = 1_000;
-
 pub const TTL_DEFAULT_MS: i64 = 10_000;
 
 /// How long a call waits at most while too many events are not acknowledged: the acknowledgement may be behind it.
@@ -102,7 +99,7 @@ impl<C> Session<C> {
         // A time after now is from before the clock was set back.
         let is_recent = || now.saturating_sub(self.answered).saturating_abs() < self.ttl_ms / 10;
         let is_there = || self.poll.is_some() || is_recent();
-        !self.has_ended && self.is_connected && self.outbox.kept() <= EVENTS_UNREAD_MAX && is_there()
+        !self.has_ended && self.is_connected && !self.outbox.is_unread() && is_there()
     }
 
     /// The call that waits.
@@ -156,10 +153,9 @@ pub(super) struct Sessions<C> {
     /// The number of the server's turns, as far as they matter; and whether the next one does.
     turn: u64,
     pub awaits_turn: bool,
-    /// The number of events that are not acknowledged, over all sessions.
+    /// The number of events that are not acknowledged, or not freed yet, over all sessions.
     pub events: usize,
-    /// The same, with the gaps that are kept between them, and acknowledged events that are not freed yet; and with one for each
-    /// lock of an event.
+    /// The same, with one for each lock of an event.
     pub event_claims: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
@@ -226,7 +222,7 @@ impl Most {
 
 /// Whether sessions can be opened.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub(super) struct Room {
     pub most: Most,
     /// Whether the server has memory for one more.
     pub has_memory: bool,
@@ -273,22 +269,17 @@ impl<C> Sessions<C> {
         self.get(id).is_some_and(|session| !session.has_ended)
     }
 
-    /// Whether so many events are not acknowledged that nobody seems to read them.
-    pub fn is_unread(&self, id: SessionId) -> bool {
-        self.get(id).is_some_and(|session| session.outbox.kept() > EVENTS_UNREAD_MAX)
-    }
-
     /// Changes a session's events, and counts them anew.
-    pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> Option<T>) -> Option<T> {
+    pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> T) -> Option<T> {
         let session = self.get_mut(id)?;
         let outbox = &mut session.outbox;
-        let (events, claims) = (outbox.events(), outbox.claims());
+        let (events, claims) = (outbox.len(), outbox.claims());
         let result = change(outbox);
-        let (events_now, claims_now) = (outbox.events(), outbox.claims());
+        let (events_now, claims_now) = (outbox.len(), outbox.claims());
         session.owner.recount(claims, claims_now);
         self.events = self.events.saturating_sub(events).saturating_add(events_now);
         self.event_claims = self.event_claims.saturating_sub(claims).saturating_add(claims_now);
-        result
+        Some(result)
     }
 
     /// A waiter of this session joins the queue of one lock, or leaves it.
@@ -476,7 +467,7 @@ impl<C> Sessions<C> {
     /// Has a call wait, for no longer than a third of the TTL: a peer that is gone without a word is noticed in time.
     pub fn wait(&mut self, id: SessionId, poll: C, limit_ms: i64, now: UnixMs) {
         let Some(session) = self.get_mut(id) else { return };
-        let most = if session.outbox.kept() > EVENTS_UNREAD_MAX { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
+        let most = if session.outbox.is_unread() { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
         let ms = if limit_ms > 0 { limit_ms.min(most) } else { most };
         session.poll = Some((poll, now.saturating_add(ms)));
         self.set_alarm(id);
@@ -602,7 +593,7 @@ impl<C> Sessions<C> {
         let checks = [
             (all.len() == self.store.len(), "a session is neither open nor about to go"),
             (sum(|session| session.tickets.length()) == self.waiting, "the tickets that wait are miscounted"),
-            (sum(|session| session.outbox.events()) == self.events, "the events are miscounted"),
+            (sum(|session| session.outbox.len()) == self.events, "the events are miscounted"),
             (claims.values().sum::<usize>() == self.waiting_claims, "the claims of tickets are miscounted"),
             (self.users.values().all(|user| is_right(user)), "what a user has is miscounted"),
             (sum(|session| session.outbox.claims()) == self.event_claims, "the claims of events are miscounted"),

@@ -7,11 +7,11 @@
 //! and may be granted meanwhile.
 
 use super::agenda::{Cancelled, Cancelling};
-use super::engine::{Engine, SeenRecipient};
-use super::host::Host;
-use super::outbox::{Delivery, Event};
+use super::engine::{Delivery, Engine, SeenRecipient};
+use super::host::{Answer, Host};
+use super::outbox::{Event, Outbox};
 use super::queue::{LockName, Ticket};
-use super::sessions::{EVENTS_UNREAD_MAX, NoSession, Room, Session};
+use super::sessions::{NoSession, Room, Session};
 use super::waiter::{SessionId, Waiter};
 use crate::lock::{Outcome, UnixMs, Wish};
 use std::rc::Rc;
@@ -50,7 +50,7 @@ impl<C> Engine<C> {
         self.sessions.waiting
     }
 
-    /// The number of events that are not acknowledged.
+    /// The number of events that are not acknowledged, or not freed yet.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
         self.sessions.events
@@ -139,23 +139,24 @@ impl<C> Engine<C> {
     /// Has the session told what became of one of its tickets, unless it has ended.
     pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Delivery<C> {
         if !self.sessions.is_open(id) {
-            return Delivery::Later;
+            return None;
         }
-        let kept = self.sessions.of_outbox(id, |outbox| {
+        let goes_unread = self.sessions.of_outbox(id, |outbox| {
+            let was_unread = outbox.is_unread();
             outbox.push(event);
-            Some(outbox.kept())
+            !was_unread && outbox.is_unread()
         });
-        if kept == Some(EVENTS_UNREAD_MAX.saturating_add(1)) {
+        if goes_unread == Some(true) {
             self.abandon(id);
         }
-        self.sessions.take_poll(id, now).map_or(Delivery::Later, Delivery::Wake)
+        self.sessions.take_poll(id, now).map(|call| (call, Answer::Events))
     }
 
     /// Ends a session. Returns the number of its tickets that wait, and the call that waits; what is left of it goes by and by.
     pub(super) fn close(&mut self, id: SessionId) -> (usize, Option<C>) {
         let Some(tickets) = self.sessions.get(id).map(|session| session.tickets.length()) else { return (0, None) };
         let poll = self.sessions.end(id);
-        self.sessions.of_outbox(id, |outbox| outbox.spend_up_to(u64::MAX).then_some(()));
+        self.sessions.of_outbox(id, |outbox| outbox.acknowledge(u64::MAX));
         self.agenda.ended.push_back(id);
         (tickets, poll)
     }
@@ -163,7 +164,7 @@ impl<C> Engine<C> {
     /// Drops one thing that is left of a session that has ended. Returns whether there was one.
     pub(super) fn drop_next_of_ended(&mut self) -> bool {
         let Some(id) = self.agenda.ended.front().copied() else { return false };
-        if self.sessions.of_outbox(id, |outbox| outbox.free_next().then_some(())).is_some() {
+        if self.sessions.of_outbox(id, Outbox::free_next) == Some(true) {
             return true;
         }
         let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
@@ -189,11 +190,13 @@ impl<C> Engine<C> {
             self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
             return Cancelled::Withdrawn;
         }
-        let was_unread = self.sessions.is_unread(id);
-        let Some(event) = self.sessions.of_outbox(id, |outbox| outbox.take_of_ticket(ticket)) else {
-            return Cancelled::Unknown;
-        };
-        if was_unread && !self.sessions.is_unread(id) {
+        let taken = self.sessions.of_outbox(id, |outbox| {
+            let was_unread = outbox.is_unread();
+            let event = outbox.take_of_ticket(ticket)?;
+            Some((event, was_unread && !outbox.is_unread()))
+        });
+        let Some((event, is_read_again)) = taken.flatten() else { return Cancelled::Unknown };
+        if is_read_again {
             self.returns(id, now);
         }
         if matches!(event.outcome, Outcome::Granted { .. }) { Cancelled::Granted } else { Cancelled::Withdrawn }
@@ -268,20 +271,19 @@ impl<C> Engine<C> {
 
     /// Drops the events up to this number. Of very many, the memory of most is freed in the next turns.
     fn acknowledge(&mut self, id: SessionId, seq: u64) {
+        self.sessions.of_outbox(id, |outbox| outbox.acknowledge(seq));
         for _ in 0..FREED_AT_ONCE {
-            if self.sessions.of_outbox(id, |outbox| outbox.take_up_to(seq)).is_none() {
+            if self.sessions.of_outbox(id, Outbox::free_next) != Some(true) {
                 return;
             }
         }
-        if self.sessions.of_outbox(id, |outbox| outbox.spend_up_to(seq).then_some(())).is_some() {
-            self.agenda.acknowledged.push_back(id);
-        }
+        self.agenda.acknowledged.push_back(id);
     }
 
     /// Frees one event that was acknowledged. Returns whether there was one.
     pub(super) fn free_next_acknowledged(&mut self) -> bool {
         let Some(id) = self.agenda.acknowledged.front().copied() else { return false };
-        if self.sessions.of_outbox(id, |outbox| outbox.free_next().then_some(())).is_none() {
+        if self.sessions.of_outbox(id, Outbox::free_next) != Some(true) {
             self.agenda.acknowledged.pop_front();
         }
         true
@@ -461,10 +463,13 @@ mod tests {
             let event = Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, beside: None };
             table.happened(id, event, 0);
         }
-        table.sessions.of_outbox(id, |outbox| Some(outbox.take_news(usize::MAX)));
+        table.sessions.of_outbox(id, |outbox| outbox.take_news(usize::MAX));
         let all_but_one = u64::try_from(EVENTS - 1).unwrap();
         call(&mut table, Some(all_but_one));
-        assert_eq!((table.unacknowledged(), table.claims_of_tickets()), (1, EVENTS - FREED_AT_ONCE));
+        assert_eq!(
+            (table.unacknowledged(), table.claims_of_tickets()),
+            (EVENTS - FREED_AT_ONCE, EVENTS - FREED_AT_ONCE)
+        );
         assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
         assert!(table.sessions.get(id).unwrap().is_attended(0), "what is acknowledged is read");
         (0..EVENTS - FREED_AT_ONCE - 1).for_each(|_| assert!(table.free_next_acknowledged()));

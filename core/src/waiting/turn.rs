@@ -3,7 +3,7 @@
 
 use super::agenda::{Cancelling, Untold};
 use super::engine::Engine;
-use super::host::{Host, Permission, Trigger};
+use super::host::{Answer, Host, Permission, Purpose, Trigger};
 use super::queue::{Due, LockName, Ticket};
 use super::serve::Settled;
 use super::sessions::Change;
@@ -74,13 +74,13 @@ impl<C> Engine<C> {
         let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner.name));
         if owner.is_some_and(|owner| !host.has_user(&owner)) {
             if let Some(Change::Answer(call)) = change {
-                host.wake(call);
+                host.answer(call, Answer::Events);
             }
             self.end_session(host, session);
             return true;
         }
         match change {
-            Some(Change::Answer(call)) => host.wake(call),
+            Some(Change::Answer(call)) => host.answer(call, Answer::Events),
             Some(Change::Abandoned) => self.abandon(session),
             Some(Change::Ended) => {
                 // Whoever is there still cannot give a sign of life.
@@ -106,7 +106,7 @@ impl<C> Engine<C> {
         let (_, call) = self.close(session);
         host.watch(self);
         if let Some(call) = call {
-            host.session_is_over(call);
+            host.answer(call, Answer::NoSession);
         }
     }
 
@@ -117,7 +117,7 @@ impl<C> Engine<C> {
             // The others come in turn.
             self.cancelling.push_back(next);
         } else if let Some(client) = next.client {
-            host.answer_cancel(client, next.done);
+            host.answer(client, Answer::Cancelled(next.done));
         }
         true
     }
@@ -184,7 +184,7 @@ impl<C> Engine<C> {
         let (key, holder) = (host.own(key), host.own(&untold.holder));
         let (key, holder) = (host.lend(&key), host.lend(&holder));
         // Not whether it may be granted to the next waiter: a full server is unlocked all the same.
-        let permission = host.may_write(key);
+        let permission = host.permission(key, Purpose::Release);
         if permission != Permission::Granted {
             // Elsewhere: the hold went with its key.
             return permission;

@@ -4,7 +4,6 @@
 //! a hundred thousand leases that end together nor an emptied database makes another client wait for longer than one
 //! turn.
 
-use super::agenda::Sweep;
 use super::engine::Engine;
 use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
@@ -31,7 +30,7 @@ impl<C> Engine<C> {
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Key { database, key, cause } => _ = self.key_changed(LockName { database, key: &key }, cause),
-            Note::Database(database) => self.database_changed(database),
+            Note::Keys => self.all_changed(),
             Note::Swapped(first, second) => self.databases_swapped(first, second),
             Note::RoleChanged { is_replica } => {
                 // From now on another server decides what becomes of them.
@@ -69,23 +68,9 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Notes that something has happened to all locks of a database, or of all databases.
-    pub(super) fn database_changed(&mut self, database: Option<i32>) {
-        if self.queues.is_empty() {
-            return;
-        }
-        let before = self.agenda.sweep.take().map(|sweep| sweep.databases);
-        let databases = match (before, database) {
-            (None, Some(database)) => Some(vec![database]),
-            (Some(Some(mut databases)), Some(database)) => {
-                if !databases.contains(&database) {
-                    databases.push(database);
-                }
-                Some(databases)
-            }
-            (Some(None), _) | (_, None) => None,
-        };
-        self.agenda.sweep = Some(Sweep { databases, left: self.queues.locks() });
+    /// Notes that something has happened to many keys: every lock with waiters is looked at.
+    pub(super) fn all_changed(&mut self) {
+        self.agenda.to_sweep = self.queues.locks();
     }
 
     /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys: what
@@ -100,8 +85,7 @@ impl<C> Engine<C> {
                 database => database,
             };
         }
-        self.database_changed(Some(first));
-        self.database_changed(Some(second));
+        self.all_changed();
     }
 
     /// Has every client that waits now dismissed.
@@ -192,25 +176,11 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Marks one more lock whose database has changed. Returns whether there may be others.
+    /// Marks the next lock after something has happened to all. Returns whether there was one.
     pub(super) fn sweep_on(&mut self) -> bool {
-        let Some(Sweep { databases, left }) = &mut self.agenda.sweep else { return false };
-        *left = left.saturating_sub(1);
-        let is_last = *left == 0;
-        let Some(lock) = self.queues.take_turn() else {
-            self.agenda.sweep = None;
-            return false;
-        };
-        let database = self.queues.name(lock).map(|(database, _)| database);
-        let is_theirs =
-            databases.as_ref().is_none_or(|databases| database.is_some_and(|database| databases.contains(&database)));
-        if is_last {
-            self.agenda.sweep = None;
-        }
-        if is_theirs {
-            self.changed(lock);
-        }
-        true
+        let left = self.agenda.to_sweep.min(self.queues.locks());
+        self.agenda.to_sweep = left.saturating_sub(1);
+        left > 0 && self.queues.take_turn().is_some_and(|lock| self.changed(lock))
     }
 
     /// Whether this waiter is to be dismissed.
@@ -395,25 +365,6 @@ mod tests {
         let seen = engine.queues.find(lock("0")).unwrap();
         engine.seen(seen);
         assert_eq!(taken(&mut engine), [""; 0], "what was looked at meanwhile need not be");
-    }
-
-    #[test]
-    fn what_happens_to_a_database_is_for_its_locks_only() {
-        let mut engine = engine_of(2);
-        for database in [3, 4] {
-            waits(&mut engine, LockName { database, key: b"there" });
-        }
-        let mut swept = |databases: &[Option<i32>]| {
-            for database in databases {
-                engine.database_changed(*database);
-            }
-            while engine.sweep_on() {}
-            taken(&mut engine).len()
-        };
-        assert_eq!(swept(&[Some(3)]), 1);
-        assert_eq!(swept(&[Some(3), Some(0), Some(3)]), 3);
-        assert_eq!(swept(&[Some(9)]), 0);
-        assert_eq!(swept(&[Some(3), None, Some(4)]), 4);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl<'a> LockRecord<'a> {
     ///
     /// # Errors
     /// If the server may not create a key now; nothing is changed then.
-    pub fn commit(self, plan: &Plan<'_, Str<'_>>, others: Vec<(Self, Changes)>) -> Result<(), Paused> {
+    pub fn commit(self, plan: &Plan<'_, Str<'_>, Str<'_>>, others: Vec<(Self, Changes)>) -> Result<(), Paused> {
         if others.is_empty() {
             return write::write(self.context, self.key, plan);
         }

@@ -33,7 +33,7 @@ pub const PAUSED: Paused = Paused { for_ms: 20 };
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
-pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>>) -> Result<(), Paused> {
+pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str<'_>, Str<'_>>) -> Result<(), Paused> {
     if plan.may_create_keys() && context.writes_are_paused() {
         return Err(PAUSED);
     }

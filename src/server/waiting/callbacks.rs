@@ -237,16 +237,12 @@ unsafe extern "C" fn flushed(
     context: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     moment: u64,
-    info: *mut c_void,
+    _info: *mut c_void,
 ) {
     if moment != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
         return;
     }
-    // SAFETY: the server passes, for this event, this structure.
-    let info = unsafe { info.cast::<raw::RedisModuleFlushInfo>().as_ref() };
-    // A negative number means all databases.
-    let database = info.map(|info| info.dbnum).filter(|database| *database >= 0);
-    note(context, Note::Database(database));
+    note(context, Note::Keys);
 }
 
 /// # Safety

@@ -17,7 +17,7 @@ use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
 use rlock_core::lock::{Changes, Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{
-    Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
+    Answer, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose, WaitsFor,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -98,13 +98,6 @@ impl Host for Server<'_> {
         text.lend()
     }
 
-    fn shorter<'b, 'a: 'b>(text: Str<'a>) -> Str<'b>
-    where
-        Self: 'a,
-    {
-        text
-    }
-
     fn database(&self) -> i32 {
         self.context.database()
     }
@@ -120,7 +113,7 @@ impl Host for Server<'_> {
     fn commit<'a, 'b>(
         &'a self,
         lock: LockRecord<'a>,
-        plan: &Plan<'_, Str<'b>>,
+        plan: &Plan<'_, Str<'a>, Str<'b>>,
         others: Vec<(LockRecord<'a>, Changes)>,
     ) -> Result<(), Paused>
     where
@@ -133,31 +126,33 @@ impl Host for Server<'_> {
         take_snapshot(self.context, key, most)
     }
 
-    fn may_write(&self, key: Str<'_>) -> Permission {
-        match may_write(self.context) {
-            Permission::Granted if this_server::is_in_cluster() => probe(self.context, key, c"SEslc"),
-            permission => permission,
+    fn fitness(&self) -> Fitness {
+        if self.context.flags() & flag::IS_FULL != 0 {
+            return Fitness::Unfit(UNFIT_MS);
+        }
+        match unfit_ms(self.context) {
+            Some(ms) => Fitness::Unfit(ms),
+            None if self.is_fit.get() => Fitness::Fit,
+            None => Fitness::OfKey,
         }
     }
 
-    fn may_grant(&self) -> Permission {
-        may_grant(self.context)
-    }
-
-    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
-        trigger == Trigger::Command || self.is_fit.get()
-    }
-
-    fn permission(&self, key: Str<'_>, trigger: Trigger) -> Permission {
-        if self.is_fit.get() {
-            return Permission::Granted;
+    fn permission(&self, key: Str<'_>, purpose: Purpose) -> Permission {
+        let is_in_cluster = this_server::is_in_cluster();
+        match purpose {
+            Purpose::Grant if self.is_fit.get() => Permission::Granted,
+            Purpose::Grant => {
+                let permission = probe(self.context, key, c"SMEslc");
+                // In a cluster each key may be at another node.
+                self.is_fit.set(!is_in_cluster && permission == Permission::Granted);
+                permission
+            }
+            Purpose::Release => match unfit_ms(self.context) {
+                Some(ms) => Permission::Later(ms),
+                None if is_in_cluster => probe(self.context, key, c"SEslc"),
+                None => Permission::Granted,
+            },
         }
-        let permission = ask(self.context, key, trigger);
-        // In a cluster each key may be at another node.
-        if trigger == Trigger::Event && !this_server::is_in_cluster() {
-            self.is_fit.set(permission == Permission::Granted);
-        }
-        permission
     }
 
     /// In a cluster some servers look for each key in the slot of the transaction or the script that is under way.
@@ -170,18 +165,14 @@ impl Host for Server<'_> {
         left_ms(self.context, &OwnedStr::new(lock.key))
     }
 
-    fn most_blocked(&self) -> usize {
-        SETTINGS.max_waiters.get()
+    fn limits(&self) -> Limits {
+        let tickets = Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() };
+        let sessions = Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() };
+        Limits { blocked: SETTINGS.max_waiters.get(), tickets, sessions }
     }
 
-    fn most_tickets(&self) -> Most {
-        Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() }
-    }
-
-    fn room(&self) -> Room {
-        let has_memory = !is_out_of_memory(self.context);
-        let most = Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() };
-        Room { most, has_memory }
+    fn has_memory(&self) -> bool {
+        !is_out_of_memory(self.context)
     }
 
     fn listen(&self, side: Side) {
@@ -203,30 +194,23 @@ impl Host for Server<'_> {
         state::get().clients.borrow_mut().blocked.insert(client.key(), blocked);
     }
 
-    fn answer(&self, client: BlockedClient, outcome: Outcome, fenced: bool) {
-        if !matches!(outcome, Outcome::Granted { .. }) {
-            // Another request may have its ticket by the time when it hears of it.
-            if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
-                blocked.waits_for = WaitsFor::Answer;
+    fn answer(&self, client: BlockedClient, answer: Answer) {
+        let answer = match answer {
+            Answer::Outcome { outcome, fenced } => {
+                if !matches!(outcome, Outcome::Granted { .. }) {
+                    // Another request may have its ticket by the time when it hears of it.
+                    if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
+                        blocked.waits_for = WaitsFor::Answer;
+                    }
+                }
+                reply::of_acquire(outcome, fenced)
             }
-        }
-        client.answer(reply::of_acquire(outcome, fenced));
-    }
-
-    fn answer_all(&self, client: BlockedClient, tokens: Vec<i64>) {
-        client.answer(Ok(reply::of_several(tokens)));
-    }
-
-    fn answer_cancel(&self, client: BlockedClient, tickets: Vec<Cancelled>) {
-        client.answer(Ok(cancelled(tickets)));
-    }
-
-    fn wake(&self, call: BlockedClient) {
-        call.wake();
-    }
-
-    fn session_is_over(&self, call: BlockedClient) {
-        call.answer(Err(NO_SESSION));
+            Answer::GrantedAll { tokens } => Ok(reply::of_several(tokens)),
+            Answer::Cancelled(tickets) => Ok(cancelled(tickets)),
+            Answer::Events => return client.wake(),
+            Answer::NoSession => Err(NO_SESSION),
+        };
+        client.answer(answer);
     }
 }
 
@@ -237,7 +221,8 @@ pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
     left_until_next(context, key.lend(), context.now())
 }
 
-/// How long the module may go on before the server's other clients get their turn: a few ms, since the answers to the waiters granted meanwhile come on top of it, and take about as long again.
+/// How long the module may go on before the server's other clients get their turn: a few ms, since the answers to the waiters
+/// granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
 
 /// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
@@ -258,33 +243,14 @@ impl Turn {
 /// How long a server that may not write is left alone.
 const UNFIT_MS: i64 = 100;
 
-/// Asks the server itself, by a command on the key. The key must not be open.
-fn ask(context: &Context, key: Str<'_>, trigger: Trigger) -> Permission {
-    match trigger {
-        Trigger::Command => Permission::Granted,
-        Trigger::Event => probe(context, key, c"SMEslc"),
-    }
-}
-
-/// Whether any key may be written, as far as is known without a command.
-fn may_write(context: &Context) -> Permission {
+/// For how many ms this server can write no key, as far as is known without a command.
+fn unfit_ms(context: &Context) -> Option<i64> {
     let flags = context.flags();
     if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 {
-        return Permission::Later(UNFIT_MS);
+        return Some(UNFIT_MS);
     }
     // Writing while writes are paused would abort the server.
-    if context.writes_are_paused() {
-        return Permission::Later(PAUSED.for_ms);
-    }
-    Permission::Granted
-}
-
-/// The same for a lock that gets a holder.
-fn may_grant(context: &Context) -> Permission {
-    if context.flags() & flag::IS_FULL != 0 {
-        return Permission::Later(UNFIT_MS);
-    }
-    may_write(context)
+    context.writes_are_paused().then_some(PAUSED.for_ms)
 }
 
 /// Whether the server would refuse a client's command that needs memory. Only a server that seems full is asked: one that

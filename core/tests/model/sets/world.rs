@@ -4,7 +4,7 @@ use rlock_core::lock::{
     Change, Changes, Expiry, Field, Observed, Outcome, Permits, Plan, Record, Refusal, Side, Snapshot, UnixMs,
 };
 use rlock_core::waiting::{
-    Cancelled, GraceNews, Host, LockName, Most, Note, Paused, Permission, Room, Trigger, WaitsFor,
+    Answer, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose, WaitsFor,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -199,10 +199,6 @@ impl Host for World {
         text
     }
 
-    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
-        text
-    }
-
     fn database(&self) -> i32 {
         0
     }
@@ -219,7 +215,7 @@ impl Host for World {
     fn commit<'a, 'b>(
         &'a self,
         lock: View,
-        plan: &Plan<'_, &'b [u8]>,
+        plan: &Plan<'_, &'a [u8], &'b [u8]>,
         others: Vec<(View, Changes)>,
     ) -> Result<(), Paused>
     where
@@ -246,25 +242,20 @@ impl Host for World {
         Ok(None)
     }
 
-    fn may_write(&self, _key: &[u8]) -> Permission {
-        self.may_grant()
-    }
-
-    fn may_grant(&self) -> Permission {
+    fn fitness(&self) -> Fitness {
         if self.paused.get() {
             self.rests_until.set(self.now.get() + 20);
-            Permission::Later(20)
+            Fitness::Unfit(20)
         } else {
-            Permission::Granted
+            Fitness::OfKey
         }
     }
 
-    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
-        trigger == Trigger::Command
-    }
-
-    fn permission(&self, _key: &[u8], _trigger: Trigger) -> Permission {
-        self.may_grant()
+    fn permission(&self, _key: &[u8], _purpose: Purpose) -> Permission {
+        match self.fitness() {
+            Fitness::Unfit(ms) => Permission::Later(ms),
+            _ => Permission::Granted,
+        }
     }
 
     fn may_touch_any_key(&self) -> bool {
@@ -275,12 +266,13 @@ impl Host for World {
         self.locks.borrow().get(lock.key).map_or(0, |lock| (lock.end - self.now.get()).max(0))
     }
 
-    fn most_blocked(&self) -> usize {
-        if self.is_boundless.get() { usize::MAX } else { MOST }
+    fn limits(&self) -> Limits {
+        let blocked = if self.is_boundless.get() { usize::MAX } else { MOST };
+        Limits { blocked, tickets: Most { all: MOST, of_user: MOST }, sessions: Most { all: 3, of_user: 3 } }
     }
 
-    fn most_tickets(&self) -> Most {
-        Most { all: MOST, of_user: MOST }
+    fn has_memory(&self) -> bool {
+        true
     }
 
     fn listen(&self, _side: Side) {}
@@ -296,19 +288,12 @@ impl Host for World {
 
     fn blocked(&self, _client: &Client, _waits_for: WaitsFor) {}
 
-    fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
+    fn answer(&self, client: Client, answer: Answer) {
+        let outcome = match answer {
+            Answer::Outcome { outcome, .. } => outcome,
+            Answer::GrantedAll { tokens } => Outcome::Granted { token: tokens.first().copied() },
+            Answer::Cancelled(_) | Answer::Events | Answer::NoSession => return,
+        };
         self.answers.borrow_mut().push((client.0, outcome));
-    }
-
-    fn answer_all(&self, client: Client, tokens: Vec<i64>) {
-        self.answers.borrow_mut().push((client.0, Outcome::Granted { token: tokens.first().copied() }));
-    }
-
-    fn answer_cancel(&self, _client: Client, _cancelled: Vec<Cancelled>) {}
-
-    fn wake(&self, _call: Client) {}
-
-    fn room(&self) -> Room {
-        Room { most: Most { all: 3, of_user: 3 }, has_memory: true }
     }
 }

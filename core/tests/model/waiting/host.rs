@@ -4,7 +4,7 @@
 //! The checks read that record. So they see each grant as it was at its moment, not as it looks after the whole step.
 
 use super::SESSIONS;
-use super::sessions::ROOM;
+use super::sessions::MOST_SESSIONS;
 use crate::keyspace::{HolderView, Keyspace, Value, hold_key};
 use crate::permit;
 use rlock_core::lock::{
@@ -12,8 +12,8 @@ use rlock_core::lock::{
     Record, Refusal, Side, Snapshot, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::{
-    Cancelled, Engine, GraceNews, Host, LockName, Most, Note, Paused, Permission, Queued, Room, SeenRecipient,
-    SessionId, Trigger, Use, WaitsFor,
+    Answer, Cancelled, Engine, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose,
+    Queued, SeenRecipient, SessionId, Use, WaitsFor,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -210,8 +210,14 @@ impl Host for Fake {
         }
     }
 
-    fn room(&self) -> Room {
-        ROOM
+    fn limits(&self) -> Limits {
+        let all = self.most_tickets.get();
+        let sessions = Most { all: MOST_SESSIONS, of_user: 0 };
+        Limits { blocked: MOST, tickets: Most { all, of_user: all }, sessions }
+    }
+
+    fn has_memory(&self) -> bool {
+        true
     }
 
     /// One ms ahead of the keys: a key is gone once its end is past, not at its end.
@@ -219,20 +225,12 @@ impl Host for Fake {
         self.keyspaces[0].borrow().now + 1
     }
 
-    fn may_write(&self, _key: &[u8]) -> Permission {
-        self.may_grant()
+    fn fitness(&self) -> Fitness {
+        if self.paused.get() { Fitness::Unfit(self.later()) } else { Fitness::OfKey }
     }
 
-    fn may_grant(&self) -> Permission {
+    fn permission(&self, _key: &[u8], _purpose: Purpose) -> Permission {
         if self.paused.get() { Permission::Later(self.later()) } else { Permission::Granted }
-    }
-
-    fn is_known_to_be_fit(&self, trigger: Trigger) -> bool {
-        trigger == Trigger::Command
-    }
-
-    fn permission(&self, _key: &[u8], _trigger: Trigger) -> Permission {
-        self.may_grant()
     }
 
     fn has_user(&self, _name: &[u8]) -> bool {
@@ -279,10 +277,6 @@ impl Host for Fake {
         text
     }
 
-    fn shorter<'b, 'a: 'b>(text: &'a [u8]) -> &'b [u8] {
-        text
-    }
-
     fn database(&self) -> i32 {
         LOCKS[self.selected.get()].database
     }
@@ -300,7 +294,7 @@ impl Host for Fake {
     fn commit<'a, 'b>(
         &'a self,
         record: Self::Lock<'a>,
-        plan: &Plan<'_, Self::Text<'b>>,
+        plan: &Plan<'_, Self::Text<'a>, Self::Text<'b>>,
         others: Vec<(Self::Lock<'a>, Changes)>,
     ) -> Result<(), Paused>
     where
@@ -338,15 +332,6 @@ impl Host for Fake {
         }
     }
 
-    fn most_blocked(&self) -> usize {
-        MOST
-    }
-
-    fn most_tickets(&self) -> Most {
-        let all = self.most_tickets.get();
-        Most { all, of_user: all }
-    }
-
     fn listen(&self, _side: Side) {}
 
     fn may_block(&self) -> bool {
@@ -360,23 +345,14 @@ impl Host for Fake {
 
     fn blocked(&self, _client: &Client, _waits_for: WaitsFor) {}
 
-    fn answer(&self, client: Client, outcome: Outcome, _fenced: bool) {
-        self.happens(Happening::LetGo(client.id, Some(outcome)));
+    fn answer(&self, client: Client, answer: Answer) {
+        self.happens(match answer {
+            Answer::Outcome { outcome, .. } => Happening::LetGo(client.id, Some(outcome)),
+            Answer::GrantedAll { .. } => unreachable!("no client here asks for several locks: see `sets.rs`"),
+            Answer::Cancelled(cancelled) => Happening::CancelAnswered(client.id, cancelled),
+            Answer::Events | Answer::NoSession => Happening::Woken(client.id),
+        });
         std::mem::forget(client);
-    }
-
-    fn answer_all(&self, _client: Client, _tokens: Vec<i64>) {
-        unreachable!("nobody here asks for several locks: see `sets.rs`");
-    }
-
-    fn answer_cancel(&self, client: Client, cancelled: Vec<Cancelled>) {
-        self.happens(Happening::CancelAnswered(client.id, cancelled));
-        std::mem::forget(client);
-    }
-
-    fn wake(&self, call: Client) {
-        self.happens(Happening::Woken(call.id));
-        std::mem::forget(call);
     }
 }
 
@@ -456,7 +432,7 @@ impl Fake {
     }
 
     /// Makes a plan true, and notes for whom.
-    fn make_true(&self, plan: &Plan<'_, &[u8]>) {
+    fn make_true(&self, plan: &Plan<'_, &[u8], &[u8]>) {
         let lock = self.selected.get();
         let holder = std::str::from_utf8(plan.holder).unwrap();
         // A break is in nobody's name.

@@ -277,7 +277,7 @@ impl Play {
             }
             // By a callback within a write.
             2 => self.world.inbox.borrow_mut().push_back(changed(Cause::Server)),
-            _ => self.engine.note(Note::Database(Some(database))),
+            _ => self.engine.note(Note::Keys),
         }
     }
 

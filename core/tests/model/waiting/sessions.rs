@@ -7,12 +7,10 @@
 //! late, since it stood still, has some time more.
 
 use rlock_core::lock::{Outcome, UnixMs};
-use rlock_core::waiting::{Most, NoSession, Room};
+use rlock_core::waiting::NoSession;
 use std::collections::BTreeMap;
 
-const MOST_SESSIONS: usize = 2;
-
-pub const ROOM: Room = Room { most: Most { all: MOST_SESSIONS, of_user: 0 }, has_memory: true };
+pub const MOST_SESSIONS: usize = 2;
 
 /// So many connections are remembered that were cut off.
 const CUT_OFF_MAX: usize = 8;
