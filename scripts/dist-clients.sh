@@ -26,5 +26,5 @@ for platform; do
         --target "$platform" --zig --compatibility "$tag" --out "$wheels"
 done
 scripts/npm-package.sh "$npm"
-"$zig/maturin" sdist --quiet --manifest-path clients/python/Cargo.toml --out "$wheels"
+"$zig/maturin" sdist --manifest-path clients/python/Cargo.toml --out "$wheels"
 stat -c '%8s  %n' "$npm"/*.tgz "$wheels"/*

@@ -22,6 +22,13 @@ pub struct Circle {
 impl Circle {
     /// Hand-overs with so many waiters.
     pub fn measure(&self, plan: &Plan, figures: &mut Figures, id: &str, waiters: usize) {
+        for slope in self.slopes(plan, waiters, [100, 500]) {
+            figures.add(id, UNIT, slope);
+        }
+    }
+
+    /// The same, between runs of these lengths.
+    pub fn slopes(&self, plan: &Plan, waiters: usize, lengths: [usize; 2]) -> Vec<f64> {
         let mut counted = Counted::start(self.module, self.scope, &[]);
         let mut clients: Vec<_> = (0..=waiters).map(|_| counted.server.client()).collect();
         let mut watch = counted.server.client();
@@ -37,9 +44,7 @@ impl Circle {
         let mut run = |turns| (0..turns).for_each(|_| holder = self.turn(&mut clients, holder, &grant));
         // Each client once: the first grant on a connection costs more than those later.
         run(waiters + 1);
-        for slope in counted.slopes(plan, [100, 500], run) {
-            figures.add(id, UNIT, slope);
-        }
+        counted.slopes(plan, lengths, run)
     }
 
     /// The holder becomes the last waiter, and the first waiter the holder.

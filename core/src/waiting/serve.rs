@@ -210,10 +210,9 @@ impl<C> Engine<C> {
         let &Look { waiter, lock, trigger, .. } = look;
         let Some(wish) = self.queues.waiter(waiter).map(Waiter::wish) else { return Tried::Busy(0) };
         let (grace, is_set) = (self.grace(host), self.claims.overtaken(waiter).is_some());
-        let keys = if is_set { self.keys_of(waiter) } else { Vec::new() };
-        let mut overtaken = look.before.to_vec();
+        let (mut keys, mut overtaken) = (Vec::new(), look.before.to_vec());
         let tried = if is_set {
-            self.try_all(host, look, &wish, &keys, &mut overtaken)
+            self.try_all(host, look, &wish, &mut keys, &mut overtaken)
         } else {
             acquire_for(host, lock, &wish, grace, trigger)
         };
@@ -233,39 +232,43 @@ impl<C> Engine<C> {
         tried
     }
 
-    /// The same of a waiter for several locks. `overtaken` is what it would overtake in this line, and then in all.
+    /// The same of a waiter for several locks. `overtaken` is what it would overtake in this line, and then in all; `keys`
+    /// gets its keys before they are granted.
     fn try_all<H: Host<Client = C>>(
         &mut self,
         host: &H,
         &Look { claim, waiter, before, lock, trigger }: &Look<'_>,
         wish: &Wish<Names>,
-        keys: &[Rc<[u8]>],
+        keys: &mut Vec<Rc<[u8]>>,
         overtaken: &mut Vec<Ticket>,
     ) -> Tried {
         if self.agenda.is_confined || !host.may_touch_any_key() {
             return Tried::Later(0);
         }
-        if let Fitness::Unfit(ms) = fitness(host) {
-            return Tried::Later(ms);
-        }
         let grace = self.grace(host);
-        // Behind others that lack another lock it is free to each.
-        let is_free = !before.is_empty();
-        let is_free = is_free
-            || match look(host, lock, wish, grace) {
+        // Behind others that lack another lock it is free to each, and the server was fit for them.
+        let is_free = if before.is_empty() {
+            if let Fitness::Unfit(ms) = fitness(host) {
+                return Tried::Later(ms);
+            }
+            match look(host, lock, wish, grace) {
                 Ok(Verdict::Granted(effect)) => effect.changes.begins(),
                 Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
                 Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
-            };
-        let (all, lacked) = (self.claims.all(&waiter).to_vec(), self.claims.lacks(waiter));
+            }
+        } else {
+            true
+        };
+        let (count, lacked) = (self.claims.all(&waiter).len(), self.claims.lacks(waiter));
         if !is_free {
             // They wait for the holder that asks once more.
             overtaken.clear();
         }
         // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
         // their order would each be looked at again with every release.
-        for number in (lacked..all.len()).chain(0..lacked) {
-            let Some(other) = all.get(number).copied().filter(|other| *other != claim) else { continue };
+        for number in (lacked..count).chain(0..lacked) {
+            let other = self.claims.all(&waiter).get(number).copied();
+            let Some(other) = other.filter(|other| *other != claim) else { continue };
             match self.may_have(host, other, lock.database, wish, grace) {
                 Ok(Some(waiters)) => overtaken.extend(waiters),
                 Ok(None) => {
@@ -275,6 +278,7 @@ impl<C> Engine<C> {
                 Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
             }
         }
+        *keys = self.keys_of(waiter);
         match grant_all(host, lock, keys, wish, grace, trigger) {
             Tried::Lacks { .. } => Tried::Lacks { is_free },
             tried => tried,
