@@ -2,8 +2,9 @@
 //
 // go-redis dials, with its own settings for TLS, users and sentinels, and says HELLO. From then on the connection is
 // read and written here: a client of locks has to know whether a request was sent, when, and whether its answer can
-// still come, and must not have it sent again behind its back. One goroutine writes what many have queued, in one
-// piece; another reads, so that a connection that breaks is noticed at once, also if nothing is under way.
+// still come, and must not have it sent again behind its back. A caller that finds the line idle writes its request itself.
+// Else one goroutine writes what many have queued, in one piece. Another one reads, so that a connection that breaks is
+// noticed at once, also if nothing is under way.
 //
 // An answer that is late may still come: a line on which one is overdue is used for nothing new, and read on for a
 // while.
@@ -86,6 +87,7 @@ type line struct {
 	client  *redis.Client
 	queued  []*request
 	pending []*request
+	writing bool // by a caller or by the line's own goroutine
 	retired bool
 	ended   *fault
 }
@@ -100,6 +102,9 @@ func (l *line) put(all []*request) {
 	if ended == nil {
 		l.queued = append(l.queued, all...)
 	}
+	// Everything that was sent is answered, so what is short fits into the connection's buffer, and writing it cannot wait.
+	idle := ended == nil && l.conn != nil && len(l.pending) == 0 && len(l.queued) == 1 && len(all[0].bytes) < 4096
+	conn := l.conn
 	l.mutex.Unlock()
 	if ended != nil {
 		for _, r := range all {
@@ -108,6 +113,13 @@ func (l *line) put(all []*request) {
 		}
 		return
 	}
+	if !idle || !l.write(conn) {
+		l.wakes()
+	}
+}
+
+// wakes the goroutine that writes.
+func (l *line) wakes() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -134,14 +146,24 @@ func (l *line) run() {
 	go l.read(conn)
 	for range l.wake {
 		runtime.Gosched() // whoever else is about to ask joins in
-		if !l.write(conn) {
+		l.write(conn)
+		l.mutex.Lock()
+		ended = l.ended != nil
+		l.mutex.Unlock()
+		if ended {
 			return
 		}
 	}
 }
 
+// write writes what is queued. False: another goroutine is writing, or the line has ended.
 func (l *line) write(conn net.Conn) bool {
 	l.mutex.Lock()
+	if l.writing || l.ended != nil {
+		l.mutex.Unlock()
+		return false
+	}
+	l.writing = true
 	var bytes []byte
 	now := time.Now()
 	for _, r := range l.queued {
@@ -152,15 +174,20 @@ func (l *line) write(conn net.Conn) bool {
 		}
 	}
 	l.queued = nil
-	ended := l.ended != nil
 	l.mutex.Unlock()
-	if ended {
-		return false
+	var err error
+	if len(bytes) > 0 {
+		conn.SetWriteDeadline(now.Add(late))
+		_, err = conn.Write(bytes)
 	}
-	conn.SetWriteDeadline(now.Add(late))
-	if _, err := conn.Write(bytes); err != nil {
+	l.mutex.Lock()
+	l.writing = false
+	more := len(l.queued) > 0
+	l.mutex.Unlock()
+	if err != nil {
 		l.end(&fault{silent, err})
-		return false
+	} else if more { // queued meanwhile
+		l.wakes()
 	}
 	return true
 }
@@ -204,10 +231,7 @@ func (l *line) end(why *fault) {
 	}
 	retired := l.retired
 	l.mutex.Unlock()
-	select {
-	case l.wake <- struct{}{}: // its writer ends
-	default:
-	}
+	l.wakes() // its writer ends
 	l.node.forgets(l)
 	for _, r := range pending {
 		r.finish(nil, &fault{silent, why.cause})

@@ -4,7 +4,8 @@ use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
 use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
-use crate::worlds::World;
+use crate::server_clock::ServerClock;
+use crate::worlds::{Node, World};
 
 pub const KINDS: &[Kind] = &[
     SWAP,
@@ -26,8 +27,20 @@ fn masters(world: &World) -> Result<(usize, usize), String> {
 
 /// Also for clusters.
 pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects {
+    let mut effects = clocks_apart(world, old);
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
-    vec![(format!("{what}: server {new} takes over from {old}"), Reach::Failover { server: old, is_covered: false })]
+    let words = format!("{what}: server {new} takes over from {old}");
+    effects.push((words, Reach::Failover { server: old, is_covered: false }));
+    effects
+}
+
+/// Leases are replicated as the times at which they end, so where another one takes over they go by its clock.
+pub fn clocks_apart(world: &World, old: usize) -> Effects {
+    let offset = |node: &Node| node.clock.as_ref().map_or(0, ServerClock::offset_ms);
+    let (server, by) = (&world.nodes[old].name, offset(&world.nodes[old]));
+    let others = world.others(old).map(|(_, node)| offset(node) - by).filter(|by_ms| *by_ms != 0);
+    let effect = |by_ms| (format!("leases of server {server} may move by {by_ms} ms"), by_ms);
+    others.map(effect).map(|(what, by_ms)| (what, Reach::ClockStep { server: server.clone(), by_ms })).collect()
 }
 
 fn hand_over(scene: &mut Scene) -> Outcome {

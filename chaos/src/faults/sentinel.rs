@@ -2,11 +2,11 @@
 //! to. Then it is alive, with its queue, and believes for seconds that it is the master still.
 
 use super::keys::SWAP;
+use super::replicated::clocks_apart;
 use super::servers::KILL_REPLICA;
-use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind};
+use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, kind};
 use crate::history::Reach;
-use crate::server_clock::ServerClock;
-use crate::worlds::{Node, World};
+use crate::worlds::World;
 use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[
@@ -81,13 +81,4 @@ fn replace(
         }
         Ok(Progress::over_if(all_follow))
     }))
-}
-
-/// Leases are replicated as the times at which they end, so where another one takes over they go by its clock.
-fn clocks_apart(world: &World, old: usize) -> Effects {
-    let offset = |node: &Node| node.clock.as_ref().map_or(0, ServerClock::offset_ms);
-    let (server, by) = (&world.nodes[old].name, offset(&world.nodes[old]));
-    let others = world.others(old).map(|(_, node)| offset(node) - by).filter(|by_ms| *by_ms != 0);
-    let effect = |by_ms| (format!("leases of server {server} may move by {by_ms} ms"), by_ms);
-    others.map(effect).map(|(what, by_ms)| (what, Reach::ClockStep { server: server.clone(), by_ms })).collect()
 }
