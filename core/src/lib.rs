@@ -1,6 +1,7 @@
 //! What rlock decides, without a server: no key is touched here, no clock is read, and nothing is `unsafe`.
 //!
-//! [`lock`] is what a lock is and how it changes; [`waiting`] is who waits for it, and who is served next.
+//! [`lock`] is what a lock is and how it changes; [`waiting`] is which clients wait for it, and which is served next; [`words`] is
+//! how commands are written and read.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -18,3 +19,4 @@
 
 pub mod lock;
 pub mod waiting;
+pub mod words;

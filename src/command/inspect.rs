@@ -1,34 +1,20 @@
-//! ```text
-//! RLOCK.INSPECT key [COUNT n]
-//! ```
-//! For people and their tools: the holders of a lock, and its waiters.
+//! INSPECT, for people and their tools: the holders of a lock, and its waiters.
 
-use super::arguments::{WRONG_ARITY, count_option};
 use crate::server::waiting::{self, WaiterView};
-use crate::server::{
-    Audience, Command, Context, ErrorLine, KeyUse, Reply, Spec, Str, Writer, fencing_token, latency, left_ms,
-    take_snapshot,
-};
+use crate::server::{Command, Context, Reply, Str, Writer, fencing_token, latency, left_ms, take_snapshot};
 use rlock_core::lock::{Holding, Kind, Part, Side, Snapshot, UnixMs};
+use rlock_core::words::{self, Error, read};
 use std::ffi::CStr;
 
 /// RLOCK.INSPECT
 pub struct Inspect;
 
 impl Command for Inspect {
-    const SPEC: Spec = Spec {
-        name: c"rlock.inspect",
-        summary: c"Shows the holders of a lock, what is left of their leases, and its waiters.",
-        complexity:
-            c"O(N) with N the number of holders and waiters shown (COUNT of each: 1 to 10000, 100 by default) and of the read holds of those holders; looks at most at 10000 read holds",
-        flags: c"readonly",
-        audience: Audience::Onlookers,
-        key: KeyUse::Reads,
-        arguments: &["key", "[COUNT count]"],
-    };
+    const WORDS: &'static words::Command = &words::INSPECT;
 
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
-        let (key, limit) = parse(arguments)?;
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, Error> {
+        let request = read(Self::WORDS, arguments)?;
+        let (key, limit) = (request.key()?, request.count());
         let now = context.now();
         let snapshot = take_snapshot(context, key, limit)?;
         let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| left_ms(context, key, snapshot, now));
@@ -55,13 +41,6 @@ impl Command for Inspect {
         Ok(Reply::Written)
     }
 }
-
-fn parse<A: AsRef<[u8]> + Copy>(arguments: &[A]) -> Result<(A, usize), ErrorLine> {
-    let [_, key, options @ ..] = arguments else { return Err(WRONG_ARITY) };
-    Ok((*key, count_option(options, OPTION)?))
-}
-
-const OPTION: ErrorLine = ErrorLine(c"ERR option unknown: after key comes COUNT n");
 
 /// PTTL's answer for a key that is absent.
 const NO_KEY: i64 = -2;
@@ -107,29 +86,5 @@ fn part(part: Part) -> &'static CStr {
         Part::Read => side(Side::Read),
         Part::Write => side(Side::Write),
         Part::Permit(_) => PERMIT,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::arguments::{COUNT, COUNT_TWICE};
-
-    fn limit(options: &[&[u8]]) -> Result<usize, ErrorLine> {
-        parse(&[&[&b"_"[..], b"k"], options].concat()).map(|(_, limit)| limit)
-    }
-
-    #[test]
-    fn a_key_and_perhaps_a_count() {
-        assert_eq!(limit(&[]), Ok(100));
-        assert_eq!(limit(&[b"count", b"1"]), Ok(1));
-        assert_eq!(limit(&[b"COUNT", b"10000"]), Ok(10_000));
-        assert_eq!(parse(&[&b"_"[..]]).map(|_| ()), Err(WRONG_ARITY));
-        for count in [&b"0"[..], b"10001", b"-1", b"", b"many", b"9223372036854775808"] {
-            assert_eq!(limit(&[b"COUNT", count]), Err(COUNT), "{count:?}");
-        }
-        assert_eq!(limit(&[b"COUNT"]), Err(COUNT));
-        assert_eq!(limit(&[b"COUNT", b"1", b"Count", b"1"]), Err(COUNT_TWICE));
-        assert_eq!(limit(&[b"5"]), Err(OPTION));
     }
 }

@@ -1,9 +1,8 @@
-//! The commands: text to types, a decision, and its answer as a reply. One file per verb, all alike: the grammar, what the
-//! command does, and `parse`. No rule of locking is in here.
+//! The commands: what each does with a request, and the reply. One file per verb. The words are read by
+//! [`rlock_core::words`], and no rule of locking is in here.
 
 mod acquire;
 mod acquire_all;
-mod arguments;
 mod break_lock;
 mod cancel;
 mod events;

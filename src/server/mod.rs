@@ -17,7 +17,7 @@ mod load;
 pub mod probes;
 pub mod waiting;
 
-pub use edge::{Audience, Command, ErrorLine, KeyUse, Registration, Reply, Spec, Writer, reply};
+pub use edge::{Command, Registration, Reply, Writer, reply};
 pub use ffi::context::Context;
 pub use ffi::latency;
 pub use ffi::string::Str;

@@ -6,12 +6,13 @@
 //! Commands for tests: one panics, to prove that a panic in any command becomes an error reply; the other calls commands as
 //! other modules do, also within the event of a key, to prove what they are answered. Never in a build that ships.
 
-use super::edge::{Audience, Command, ErrorLine, KeyUse, Reply, Spec, Writer};
+use super::edge::{Command, Reply, Writer};
 use super::ffi::api::{api, flag};
 use super::ffi::call::{CallReply, call};
 use super::ffi::context::Context;
 use super::ffi::string::{OwnedStr, Str};
 use redis_module::raw;
+use rlock_core::words::{self, Audience, Error, KeyUse};
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
@@ -19,18 +20,11 @@ use std::ffi::{CString, c_char, c_int};
 pub struct Panic;
 
 impl Command for Panic {
-    const SPEC: Spec = Spec {
-        name: c"rlock.panic",
-        summary: c"Panics.",
-        complexity: c"O(1)",
-        flags: c"write",
-        audience: Audience::Services,
-        key: KeyUse::Updates,
-        arguments: &["key"],
-    };
+    const WORDS: &'static words::Command =
+        &words::Command { name: "RLOCK.PANIC", summary: "Panics.", key: KeyUse::Updates, ..words::BREAK };
 
     #[allow(clippy::panic, reason = "what it is for")]
-    fn run(_context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+    fn run(_context: &Context, arguments: &[Str<'_>]) -> Result<Reply, Error> {
         let key = arguments.last().map_or(&b""[..], |key| key.bytes());
         panic!("as asked, for {}", String::from_utf8_lossy(key));
     }
@@ -40,17 +34,15 @@ impl Command for Panic {
 pub struct Call;
 
 impl Command for Call {
-    const SPEC: Spec = Spec {
-        name: c"rlock.call",
-        summary: c"Calls a command as other modules do.",
-        complexity: c"That of the command",
-        flags: c"write",
+    /// As CANCEL it takes a word and any number of others.
+    const WORDS: &'static words::Command = &words::Command {
+        name: "RLOCK.CALL",
+        summary: "Calls a command as other modules do.",
         audience: Audience::Operators,
-        key: KeyUse::NoKey,
-        arguments: &["command", "[argument ...]"],
+        ..words::CANCEL
     };
 
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine> {
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, Error> {
         let words = arguments.get(1..).unwrap_or_default();
         Ok(match words.split_first() {
             Some((word, command)) if word.bytes() == b"WITHIN-EVENT" => {

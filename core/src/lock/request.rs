@@ -199,6 +199,11 @@ impl Lease {
         (ms >= 1).then_some(Self { ms })
     }
 
+    #[must_use]
+    pub fn ms(self) -> i64 {
+        self.ms
+    }
+
     pub(super) fn is_longer_than(self, ms: i64) -> bool {
         self.ms > ms
     }

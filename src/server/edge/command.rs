@@ -1,7 +1,7 @@
 //! What a command is: what the server is told of it, and the way into it, which is the one function that the server calls,
 //! with the one reply that it gets.
 
-use super::reply::{self, ErrorLine, Reply};
+use super::reply::{self, Reply};
 use crate::server::ffi::api::{api, at_load, flag};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::Str;
@@ -14,69 +14,32 @@ use redis_module::raw::{
     RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN as WORD,
     RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING as TEXT,
 };
+use rlock_core::words::{self, Argument, Audience, Error, Form, KeyUse, OptionWord};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 /// A command of the module.
 pub trait Command {
-    const SPEC: Spec;
+    /// Its entry in the table, from which COMMAND DOCS and COMMAND INFO follow.
+    const WORDS: &'static words::Command;
 
     /// # Errors
     /// The error reply. It must then have changed nothing.
-    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, ErrorLine>;
-}
-
-/// What the server needs to know of a command; the source of COMMAND DOCS and COMMAND INFO. The lock's key, if the
-/// command has one, is the first argument; or the number of its keys is, if it has several.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    pub name: &'static CStr,
-    pub summary: &'static CStr,
-    pub complexity: &'static CStr,
-    /// As the server's function takes them.
-    pub flags: &'static CStr,
-    pub audience: Audience,
-    pub key: KeyUse,
-    /// In the order of the grammar, an argument each: `name`, `WORD name`; `[WORD]`, `[WORD name …]`, `[ONE|OTHER]`, which may be left
-    /// out; `name ...`, of which there is any number but none; `[name ...]`, of which there may be none.
-    pub arguments: &'static [&'static str],
-}
-
-/// The users that get the command, by the ACL categories that it is in.
-#[derive(Clone, Copy, Debug)]
-pub enum Audience {
-    /// Clients that lock.
-    Services,
-    /// Clients that only look.
-    Onlookers,
-    /// People who may take a lock away from its holder. In none of the categories that services get, such as `write`.
-    Operators,
-}
-
-/// The most that the command does to its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyUse {
-    /// The command has no key.
-    NoKey,
-    Reads,
-    Updates,
-    /// The first argument says how many keys follow.
-    UpdatesSeveral,
-    Deletes,
+    fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, Error>;
 }
 
 /// A command in the form in which the server takes it.
 #[derive(Clone, Copy)]
 pub struct Registration {
-    spec: &'static Spec,
+    words: &'static words::Command,
     enter: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int,
 }
 
 impl Registration {
     #[must_use]
     pub const fn of<C: Command>() -> Self {
-        Self { spec: &C::SPEC, enter: enter::<C> }
+        Self { words: C::WORDS, enter: enter::<C> }
     }
 }
 
@@ -91,12 +54,12 @@ unsafe extern "C" fn enter<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and arguments that live until this function returns.
     let (mut context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
-    if C::SPEC.key == KeyUse::UpdatesSeveral && tells_keys(&context, arguments) {
+    if C::WORDS.key == KeyUse::UpdatesSeveral && tells_keys(&context, arguments) {
         return flag::OK;
     }
     context.is_command = true;
     let answer = catch_unwind(AssertUnwindSafe(|| C::run(&context, arguments)));
-    reply::send(&context, answer.unwrap_or(Err(PANICKED)));
+    reply::send(&context, answer.unwrap_or(Err(Error::Internal)));
     flag::OK
 }
 
@@ -117,9 +80,6 @@ fn tells_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
     true
 }
 
-const PANICKED: ErrorLine =
-    ErrorLine(c"ERR internal error in rlock: the server's log has the details, and the lock may have changed");
-
 /// The version in which all commands so far came.
 const SINCE: &CStr = c"0.1.0";
 
@@ -133,21 +93,23 @@ pub fn register(context: &Context, commands: &[Registration]) -> Result<(), Stri
     let own_category = unsafe {
         raw::RedisModule_AddACLCategory.is_some_and(|add| add(context.as_ptr(), CATEGORY.as_ptr()) == flag::OK)
     };
-    for Registration { spec, enter } in commands {
-        let refused = format!("the server refuses the command {}", spec.name.to_string_lossy());
-        let key = c_int::from(!matches!(spec.key, KeyUse::NoKey | KeyUse::UpdatesSeveral));
-        let (context, name, flags) = (context.as_ptr(), spec.name.as_ptr(), spec.flags.as_ptr());
+    for Registration { words, enter } in commands {
+        let refused = format!("the server refuses the command {}", words.name);
+        let key = c_int::from(!matches!(words.key, KeyUse::NoKey | KeyUse::UpdatesSeveral));
+        let mut texts = Texts::default();
+        let (name, flags) = (texts.add(&words.name.to_lowercase()), texts.add(words.flags));
+        let context = context.as_ptr();
         // SAFETY: the context is alive, and the server copies both strings; the entry is a command function.
         let created = unsafe { api!(RedisModule_CreateCommand(context, name, Some(*enter), flags, key, key, key)) };
         at_load(created, &refused)?;
         // SAFETY: the command was created just now.
         let command = unsafe { api!(RedisModule_GetCommand(context, name)) };
-        at_load(describe(command, spec), &refused)?;
+        at_load(describe(command, words), &refused)?;
         // SAFETY: the command is alive, and the names are copied. Servers before Redis 7.2 put modules' commands in no
         // category at all.
         let categorized = unsafe {
             raw::RedisModule_SetCommandACLCategories
-                .map_or(flag::OK, |set| set(command, categories(spec.audience, own_category).as_ptr()))
+                .map_or(flag::OK, |set| set(command, categories(words.audience, own_category).as_ptr()))
         };
         at_load(categorized, &refused)?;
     }
@@ -163,23 +125,21 @@ fn categories(audience: Audience, own_category: bool) -> &'static CStr {
     }
 }
 
-fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> c_int {
-    let required = spec.arguments.iter().take_while(|argument| !argument.starts_with('['));
-    let has_options = required.clone().count() < spec.arguments.len();
-    let words = required.flat_map(|argument| argument.split(' ')).filter(|word| *word != "...").count();
-    let arity = c_int::try_from(words).unwrap_or(0).saturating_add(1);
-    let mut documents = Documents::default();
-    let mut key_specs = key_specs(spec.key);
+fn describe(command: *mut raw::RedisModuleCommand, words: &words::Command) -> c_int {
+    let (least, may_have_more) = words.arity();
+    let arity = c_int::try_from(least).unwrap_or(0);
+    let mut texts = Texts::default();
+    let mut key_specs = key_specs(words.key);
     let info = raw::RedisModuleCommandInfo {
         version: VERSION,
-        summary: spec.summary.as_ptr(),
-        complexity: spec.complexity.as_ptr(),
+        summary: texts.add(words.summary),
+        complexity: texts.add(words.complexity),
         since: SINCE.as_ptr(),
         history: ptr::null_mut(),
         tips: ptr::null(),
-        arity: if has_options { arity.saturating_neg() } else { arity },
+        arity: if may_have_more { arity.saturating_neg() } else { arity },
         key_specs: key_specs.as_mut_ptr(),
-        args: documents.list(spec.arguments),
+        args: texts.documents(words),
     };
     // SAFETY: everything that `info` points to lives until the end of this function, and the server copies it.
     unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) }
@@ -206,65 +166,87 @@ fn key_specs(key: KeyUse) -> Vec<raw::RedisModuleCommandKeySpec> {
     get_redis_key_spec(vec![KeySpec::new(None, flags | KeySpecFlags::ACCESS, BeginSearch::new_index(1), keys)])
 }
 
-/// A command's arguments in the form in which the server takes them, and what they point to.
+/// A command's texts and arguments in the form in which the server takes them.
 #[derive(Default)]
-struct Documents {
-    names: Vec<CString>,
+struct Texts {
+    texts: Vec<CString>,
     lists: Vec<Vec<raw::RedisModuleCommandArg>>,
 }
 
-impl Documents {
-    fn name(&mut self, name: &str) -> *const c_char {
-        let name = CString::new(name).unwrap_or_default();
-        let pointer = name.as_ptr();
-        self.names.push(name);
+impl Texts {
+    fn add(&mut self, text: &str) -> *const c_char {
+        let text = CString::new(text).unwrap_or_default();
+        let pointer = text.as_ptr();
+        self.texts.push(text);
         pointer
     }
 
+    fn documents(&mut self, words: &words::Command) -> *mut raw::RedisModuleCommandArg {
+        let (required, others): (Vec<_>, Vec<_>) = words.options.iter().partition(|option| option.is_required());
+        let mut list: Vec<_> = words.arguments.iter().flat_map(|argument| self.arguments(*argument)).collect();
+        list.extend(required.into_iter().chain(others).map(|option| self.option(option)));
+        self.list(list)
+    }
+
     /// A list, as the server takes it: with its end.
-    fn list(&mut self, grammar: &[&str]) -> *mut raw::RedisModuleCommandArg {
-        let mut list: Vec<_> = grammar.iter().map(|argument| self.argument(argument)).collect();
+    fn list(&mut self, mut list: Vec<raw::RedisModuleCommandArg>) -> *mut raw::RedisModuleCommandArg {
         list.push(end_of_arguments());
         let pointer = list.as_mut_ptr();
         self.lists.push(list);
         pointer
     }
 
-    fn argument(&mut self, grammar: &str) -> raw::RedisModuleCommandArg {
-        let option = grammar.strip_prefix('[').and_then(|option| option.strip_suffix(']'));
-        let words: Vec<_> = option.unwrap_or(grammar).split(' ').collect();
-        let mut argument = end_of_arguments();
-        argument.flags = if option.is_some() { flag::OPTIONAL } else { flag::REQUIRED };
-        let (name, kind, word) = match words[..] {
-            [words] if words.contains('|') => {
-                argument.subargs = self.list(&words.split('|').collect::<Vec<_>>());
-                (words, ONE_OF, None)
-            }
-            [word] if word == word.to_uppercase() => (word, WORD, Some(word)),
-            [name, "..."] => {
-                argument.flags |= flag::REPEATED;
-                (name, kind_of(name), None)
-            }
-            [word, name] => (name, kind_of(name), Some(word)),
-            [word, _, ..] => {
-                argument.subargs = self.list(words.get(1..).unwrap_or_default());
-                (word, BLOCK, Some(word))
-            }
-            _ => (grammar, kind_of(grammar), None),
+    fn arguments(&mut self, argument: Argument) -> Vec<raw::RedisModuleCommandArg> {
+        let kind = match argument.form() {
+            Form::Key => KEY,
+            Form::Text(..) => TEXT,
+            Form::Number(..) => INTEGER,
         };
-        argument.name = self.name(&name.to_lowercase().replace('|', "-or-"));
-        argument.type_ = kind;
-        argument.key_spec_index = if kind == KEY { 0 } else { -1 };
-        argument.token = word.map_or(ptr::null(), |word| self.name(word));
+        let mut value = self.argument(argument.name(), kind, flag::REQUIRED);
+        match argument {
+            Argument::Keys => {
+                value.flags |= flag::REPEATED;
+                vec![self.argument("numkeys", INTEGER, flag::REQUIRED), value]
+            }
+            Argument::Tickets => {
+                value.flags |= flag::OPTIONAL | flag::REPEATED;
+                vec![value]
+            }
+            _ => vec![value],
+        }
+    }
+
+    fn option(&mut self, option: &OptionWord) -> raw::RedisModuleCommandArg {
+        let flags = if option.is_required() { flag::REQUIRED } else { flag::OPTIONAL };
+        let name = option.words.join("-or-").to_lowercase();
+        let mut behind: Vec<_> = option.arguments().iter().flat_map(|argument| self.arguments(*argument)).collect();
+        let mut argument = match behind.len() {
+            0 if option.words.len() > 1 => {
+                let words = option.words.iter().map(|word| self.word(word, flag::REQUIRED)).collect();
+                let argument = self.argument(&name, ONE_OF, flags);
+                return raw::RedisModuleCommandArg { subargs: self.list(words), ..argument };
+            }
+            0 => return option.words.iter().map(|word| self.word(word, flags)).next().unwrap_or_else(end_of_arguments),
+            1 => raw::RedisModuleCommandArg { flags, ..behind.remove(0) },
+            _ => raw::RedisModuleCommandArg { subargs: self.list(behind), ..self.argument(&name, BLOCK, flags) },
+        };
+        argument.token = option.words.first().map_or(ptr::null(), |word| self.add(word));
         argument
     }
-}
 
-fn kind_of(name: &str) -> raw::RedisModuleCommandArgType {
-    match name {
-        "key" => KEY,
-        "lease-ms" | "limit" | "wait-ms" | "max-waiters" | "ttl-ms" | "seq" | "count" | "id" | "numkeys" => INTEGER,
-        _ => TEXT,
+    fn word(&mut self, word: &str, flags: c_int) -> raw::RedisModuleCommandArg {
+        let token = self.add(word);
+        raw::RedisModuleCommandArg { token, ..self.argument(&word.to_lowercase(), WORD, flags) }
+    }
+
+    fn argument(
+        &mut self,
+        name: &str,
+        kind: raw::RedisModuleCommandArgType,
+        flags: c_int,
+    ) -> raw::RedisModuleCommandArg {
+        let key_spec_index = if kind == KEY { 0 } else { -1 };
+        raw::RedisModuleCommandArg { name: self.add(name), type_: kind, flags, key_spec_index, ..end_of_arguments() }
     }
 }
 

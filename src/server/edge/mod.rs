@@ -5,5 +5,5 @@ pub mod reply;
 pub mod settings;
 pub mod users;
 
-pub use command::{Audience, Command, KeyUse, Registration, Spec};
-pub use reply::{ErrorLine, Reply, Writer};
+pub use command::{Command, Registration};
+pub use reply::{Reply, Writer};

@@ -2,7 +2,8 @@
 
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
-use rlock_core::lock::{Outcome, Refusal};
+use rlock_core::lock::Outcome;
+use rlock_core::words::Error;
 use std::ffi::{CStr, CString, c_long};
 
 /// What a command replies, if it is not an error that is always the same.
@@ -33,64 +34,20 @@ impl Reply {
     }
 }
 
-/// A whole error reply, its code first. Always a constant, so that no input can shape one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorLine(pub &'static CStr);
-
-impl From<Refusal> for ErrorLine {
-    fn from(refusal: Refusal) -> Self {
-        Self(match refusal {
-            Refusal::WrongType => {
-                c"WRONGTYPE key is not a lock: not a hash, or a hash without hold counts, nor a sorted set of permits"
-            }
-            Refusal::HoldsReadWrite => {
-                c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE"
-            }
-            Refusal::HoldsPlain => {
-                c"WRONGKIND key is a plain lock: use RLOCK.ACQUIRE, and RLOCK.RELEASE without READ or WRITE"
-            }
-            Refusal::HoldsPermits => {
-                c"WRONGKIND key holds permits: use RLOCK.PACQUIRE, and RLOCK.RELEASE without READ or WRITE"
-            }
-            Refusal::LeaseTooLong => {
-                c"ERR lease must be shorter: its end, in Unix ms, may be at most 9223372036854775807, of a permit 9007199254740992"
-            }
-            Refusal::LeaseAboveGrace => {
-                c"ERR lease must be at most as long as rlock.grace, and so must the sum of a writer's leases"
-            }
-            Refusal::LeaseOnRead => c"ERR LEASE has no meaning for a read release: each read hold has its own lease",
-            Refusal::WhichSide => c"ERR holder has both sides of this lock: add READ, WRITE or ALL",
-            Refusal::TooManyHolds => {
-                c"ERR holder has too many holds on this lock: the limits are 10000 read holds and a count of 9223372036854775807"
-            }
-            Refusal::Deadlock => {
-                c"DEADLOCK holder reads this lock and would wait for itself: release the read first"
-            }
-            Refusal::BadToken => c"ERR fencing counter of this key is not an integer below 9223372036854775807",
-            Refusal::TokenOnItsWay => {
-                c"TRYAGAIN the slot of this lock is moving: this node does not have its fencing counter"
-            }
-            Refusal::OtherSlot => {
-                c"ERR lock name and its derived keys must map to one hash slot: use one {tag} that is not empty, or no braces"
-            }
-        })
-    }
-}
-
 /// The reply to a client whose acquire came to this outcome.
 ///
 /// # Errors
 /// The error reply, for an outcome that is one.
-pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, ErrorLine> {
+pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, Error> {
     match outcome {
         Outcome::Granted { token } if fenced => Ok(Reply::Pair(None, token)),
         Outcome::Granted { .. } => Ok(Reply::Nil),
         Outcome::Busy { left_ms } if fenced => Ok(Reply::Pair(Some(left_ms), None)),
         Outcome::Busy { left_ms } => Ok(Reply::Number(left_ms)),
         Outcome::Refused(refusal) => Err(refusal.into()),
-        Outcome::SlotMoved => Err(SLOT_MOVED),
-        Outcome::NowReplica => Err(NOW_REPLICA),
-        Outcome::Replaced => Err(REPLACED),
+        Outcome::SlotMoved => Err(Error::SlotMoved),
+        Outcome::NowReplica => Err(Error::NowReplica),
+        Outcome::Replaced => Err(Error::Replaced),
     }
 }
 
@@ -106,14 +63,14 @@ pub fn write_event(writer: Writer<'_>, outcome: Outcome, tokens: Option<&[i64]>)
         Outcome::Granted { token } => _ = writer.bytes(b"granted").or_nil(token, Writer::number),
         Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
         Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica | Outcome::Replaced => {
-            let line = of_acquire(outcome, false).err().map_or(c"", |line| line.0);
+            let line = of_acquire(outcome, false).err().map_or(c"", Error::line);
             writer.bytes(b"error").bytes(line.to_bytes());
         }
     }
 }
 
 /// Replies to the client of this call.
-pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
+pub fn send(context: &Context, reply: Result<Reply, Error>) {
     let writer = Writer::new(context);
     match reply {
         Ok(Reply::Later | Reply::Written) => {}
@@ -129,7 +86,7 @@ pub fn send(context: &Context, reply: Result<Reply, ErrorLine>) {
         Ok(Reply::Tokens(tokens)) => writer.array(2).nil().numbers(&tokens),
         Ok(Reply::Numbers(numbers)) => writer.numbers(&numbers),
         Ok(Reply::TurnedAway(waiting)) => send_error(context, &turned_away(waiting)),
-        Err(line) => send_error(context, line.0),
+        Err(error) => send_error(context, error.line()),
     }
 }
 
@@ -139,16 +96,9 @@ fn send_error(context: &Context, line: &CStr) {
 }
 
 fn turned_away(waiting: usize) -> CString {
-    let line = format!("QUEUEFULL as many wait for this lock as MAX allows, or more: {waiting}");
+    let line = format!("{}: {waiting}", Error::QueueTooLong.line().to_string_lossy());
     CString::new(line).unwrap_or_default()
 }
-
-const SLOT_MOVED: ErrorLine = ErrorLine(c"TRYAGAIN another node serves the slot of this lock now");
-
-const NOW_REPLICA: ErrorLine =
-    ErrorLine(c"UNBLOCKED this server has become a replica: ask the new master for the lock");
-
-const REPLACED: ErrorLine = ErrorLine(c"UNBLOCKED another request of this holder took its place");
 
 /// Writes a reply of more than a few numbers, piece by piece. Maps are flat arrays to a client that speaks RESP2.
 ///

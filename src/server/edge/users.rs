@@ -1,12 +1,12 @@
 //! Who is behind a connection: its user, and what that one may see, where the server cannot check it by the command's keys
 //! because it has none; and its address.
 
-use super::reply::ErrorLine;
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::call::{CallReply, call, server_setting};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::string::OwnedStr;
 use redis_module::raw;
+use rlock_core::words::Error;
 use std::cell::OnceCell;
 use std::ptr::NonNull;
 
@@ -14,16 +14,16 @@ use std::ptr::NonNull;
 ///
 /// # Errors
 /// If the call has no user: it is another module's.
-pub fn user_name(context: &Context) -> Result<OwnedStr, ErrorLine> {
+pub fn user_name(context: &Context) -> Result<OwnedStr, Error> {
     match context.connected_user() {
         Some(name) => Ok(name),
         // A script has a client of its own, which is not connected, and acts for a user unless another module calls it.
         None if context.flags() & flag::IN_SCRIPT != 0 && acts_for_a_user(context) => {
             // SAFETY: the context is alive, and has a user; the name that comes back is ours.
             let name = unsafe { OwnedStr::from_server(api!(RedisModule_GetCurrentUserName(context.as_ptr()))) };
-            name.ok_or(NO_USER)
+            name.ok_or(Error::NoUser)
         }
-        None => Err(NO_USER),
+        None => Err(Error::NoUser),
     }
 }
 
@@ -48,8 +48,8 @@ fn acts_for_a_user(context: &Context) -> bool {
 ///
 /// # Errors
 /// If not, or nobody knows.
-pub fn check_sees_all(context: &Context) -> Result<(), ErrorLine> {
-    let name = context.connected_user().ok_or(NO_USER)?;
+pub fn check_sees_all(context: &Context) -> Result<(), Error> {
+    let name = context.connected_user().ok_or(Error::NoUser)?;
     // SAFETY: a C string and a string, as the format says behind its modifier: errors as replies.
     let user = unsafe { call!(context, c"ACL", c"Ecs", c"GETUSER".as_ptr(), name.lend().as_ptr()) };
     let is_right = |user: CallReply| {
@@ -58,7 +58,7 @@ pub fn check_sees_all(context: &Context) -> Result<(), ErrorLine> {
         let in_all_databases = user.named(b"databases").is_none_or(|databases| databases == b"alldbs");
         in_all_databases && keys.any(|pattern| pattern == b"~*" || pattern == b"%R~*")
     };
-    user.is_some_and(is_right).then_some(()).ok_or(NOT_ALL_KEYS)
+    user.is_some_and(is_right).then_some(()).ok_or(Error::NotAllKeys)
 }
 
 /// A user of the server.
@@ -69,8 +69,8 @@ impl Reader {
     ///
     /// # Errors
     /// If the call has no user: it is another module's, or the user was deleted just now.
-    pub fn of(context: &Context) -> Result<Self, ErrorLine> {
-        context.connected_user().and_then(|name| Self::named(&name)).ok_or(NO_USER)
+    pub fn of(context: &Context) -> Result<Self, Error> {
+        context.connected_user().and_then(|name| Self::named(&name)).ok_or(Error::NoUser)
     }
 
     /// None if there is no user of this name.
@@ -96,12 +96,6 @@ impl Drop for Reader {
         unsafe { api!(RedisModule_FreeModuleUser(self.0.as_ptr())) };
     }
 }
-
-const NO_USER: ErrorLine =
-    ErrorLine(c"NOPERM this command needs an authenticated client, not a call by another module");
-
-const NOT_ALL_KEYS: ErrorLine =
-    ErrorLine(c"NOPERM the sessions of all users need the right to read all keys: ~* or %R~*, outside of selectors");
 
 /// Finds the addresses from which clients are connected, as CLIENT LIST says them.
 pub struct Addresses<'a> {

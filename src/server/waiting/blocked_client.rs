@@ -3,10 +3,11 @@
 //! The module must unblock each blocked client exactly once, whether it was answered, gave up or hung up: never is a
 //! leak, twice is freed memory. So unblocking consumes the value, and dropping the value unblocks the client.
 
-use crate::server::edge::{ErrorLine, Reply};
+use crate::server::edge::Reply;
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
 use redis_module::raw;
+use rlock_core::words::Error;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -33,7 +34,7 @@ pub(super) struct Callbacks {
 
 type OnClient = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
 
-pub(super) type Answer = Result<Reply, ErrorLine>;
+pub(super) type Answer = Result<Reply, Error>;
 
 /// The answer to most waiters, so it is not made each time: a pointer that no box has stands for it.
 const GRANTED: Answer = Ok(Reply::Nil);

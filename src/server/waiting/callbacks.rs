@@ -18,7 +18,7 @@ use super::fences;
 use super::host::{self, Server};
 use super::state::{self, Armed, Blocked, Hooks};
 use super::telling;
-use crate::server::edge::{ErrorLine, reply, users};
+use crate::server::edge::{reply, users};
 use crate::server::ffi::api::{api, flag, guarded};
 use crate::server::ffi::context::Context;
 use crate::server::ffi::latency;
@@ -28,6 +28,7 @@ use crate::server::keys::{followers, is_ours};
 use redis_module::raw;
 use rlock_core::lock::{Outcome, UnixMs, longer_left};
 use rlock_core::waiting::{Cause, LockName, Note, WaitsFor};
+use rlock_core::words::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
@@ -359,7 +360,7 @@ unsafe extern "C" fn answer(
                 }
                 arm_timer(&context);
             }
-            _ => reply::send(&context, answer.unwrap_or(Err(NO_ANSWER))),
+            _ => reply::send(&context, answer.unwrap_or(Err(Error::NoAnswer))),
         }
         flag::OK
     })
@@ -414,8 +415,8 @@ unsafe extern "C" fn unblocked(
                 reply::send(&context, reply::of_acquire(Outcome::Busy { left_ms }, fenced));
             }
             WaitsFor::Events(session) => telling::send_news(&context, session, since_us),
-            WaitsFor::Cancel => reply::send(&context, Err(STILL_CANCELLING)),
-            WaitsFor::Answer => reply::send(&context, Err(NO_ANSWER)),
+            WaitsFor::Cancel => reply::send(&context, Err(Error::StillCancelling)),
+            WaitsFor::Answer => reply::send(&context, Err(Error::NoAnswer)),
         }
         drop(taken);
         arm_timer(&context);
@@ -439,9 +440,3 @@ unsafe extern "C" fn disconnected(context: *mut raw::RedisModuleCtx, client: *mu
         arm_timer(&context);
     });
 }
-
-/// No number: by a number it is told that nothing of the tickets is left.
-const STILL_CANCELLING: ErrorLine =
-    ErrorLine(c"UNBLOCKED the tickets are still being taken back: send the command again to learn when all are");
-
-const NO_ANSWER: ErrorLine = ErrorLine(c"UNBLOCKED the lock is no longer waited for");

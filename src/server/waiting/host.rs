@@ -6,9 +6,9 @@ use super::blocked_client::BlockedClient;
 use super::sessions::cancelled;
 use super::state::{self, Blocked};
 use super::{fences, standstill};
+use crate::server::edge::reply;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
-use crate::server::edge::{ErrorLine, reply};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::call::call;
 use crate::server::ffi::context::{Context, Selected, monotonic_us, steady_ms};
@@ -19,6 +19,7 @@ use rlock_core::lock::{Changes, Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{
     Answer, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose, WaitsFor,
 };
+use rlock_core::words::Error;
 use std::cell::Cell;
 use std::ffi::CStr;
 
@@ -208,14 +209,11 @@ impl Host for Server<'_> {
             Answer::GrantedAll { tokens } => Ok(reply::of_several(tokens)),
             Answer::Cancelled(tickets) => Ok(cancelled(tickets)),
             Answer::Events => return client.wake(),
-            Answer::NoSession => Err(NO_SESSION),
+            Answer::NoSession => Err(Error::NoSession),
         };
         client.answer(answer);
     }
 }
-
-pub(super) const NO_SESSION: ErrorLine =
-    ErrorLine(c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK");
 
 pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
     left_until_next(context, key.lend(), context.now())

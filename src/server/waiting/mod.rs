@@ -14,7 +14,6 @@ pub(super) mod state;
 mod telling;
 mod views;
 
-use super::edge::ErrorLine;
 use super::ffi::context::Context;
 use super::ffi::string::Str;
 use blocked_client::BlockedClient;
@@ -22,6 +21,7 @@ use host::Server;
 use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
 use rlock_core::waiting::commands::Rejected;
 use rlock_core::waiting::{Engine, SessionId};
+use rlock_core::words::Error;
 
 pub(super) use callbacks::subscribe;
 pub(super) use grace::begin as begin_grace;
@@ -41,7 +41,7 @@ pub fn acquire(
     key: Str<'_>,
     wish: &Wish<Str<'_>>,
     waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
-) -> Result<Acquiring, ErrorLine> {
+) -> Result<Acquiring, Error> {
     let waiting = begin(context, waiting)?;
     run(context, |engine, server| engine.acquire(server, key, wish, waiting))
 }
@@ -55,7 +55,7 @@ pub fn acquire_all(
     keys: &[Str<'_>],
     wish: &Wish<Str<'_>>,
     waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
-) -> Result<Acquiring, ErrorLine> {
+) -> Result<Acquiring, Error> {
     let waiting = begin(context, waiting)?;
     run(context, |engine, server| engine.acquire_all(server, keys, wish, waiting))
 }
@@ -67,7 +67,7 @@ pub fn acquire_all(
 fn begin<'a>(
     context: &Context,
     waiting: Option<Waiting<(Str<'a>, Str<'a>)>>,
-) -> Result<Option<Waiting<(SessionId, Str<'a>)>>, ErrorLine> {
+) -> Result<Option<Waiting<(SessionId, Str<'a>)>>, Error> {
     let Some(Waiting { limit_ms, max, ticket }) = waiting else { return Ok(None) };
     let ticket = match ticket {
         Some((session, ticket)) => Some((sessions::find(context, session)?, ticket)),
@@ -78,13 +78,13 @@ fn begin<'a>(
 
 /// # Errors
 /// The error reply.
-pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, ErrorLine> {
+pub fn release(context: &Context, key: Str<'_>, holder: Str<'_>, want: Release) -> Result<Released, Error> {
     run(context, |engine, server| engine.release(server, key, holder, want))
 }
 
 /// # Errors
 /// The error reply.
-pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, ErrorLine> {
+pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> Result<Renewed, Error> {
     run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
@@ -92,7 +92,7 @@ pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> 
 ///
 /// # Errors
 /// The error reply.
-pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, ErrorLine> {
+pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, Error> {
     let broken = run(context, |engine, server| engine.break_lock(server, key));
     callbacks::arm_timer(context);
     broken
@@ -106,7 +106,7 @@ pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, ErrorLine> {
 pub fn run<T>(
     context: &Context,
     command: impl FnOnce(&mut Engine<BlockedClient>, &Server<'_>) -> Result<T, Rejected>,
-) -> Result<T, ErrorLine> {
+) -> Result<T, Error> {
     let mut engine = state::engine()?;
     let someone_waited = engine.length() > 0;
     let result = command(&mut engine, &Server::new(context));
@@ -117,38 +117,3 @@ pub fn run<T>(
     }
     Ok(result?)
 }
-
-impl From<Rejected> for ErrorLine {
-    fn from(rejected: Rejected) -> Self {
-        match rejected {
-            Rejected::Refused(refusal) => refusal.into(),
-            Rejected::Paused => PAUSED,
-            Rejected::StoodStill => STOOD_STILL,
-            Rejected::TicketInUse => TICKET_IN_USE,
-            Rejected::QueueFull => QUEUE_FULL,
-            Rejected::TicketsFull => TICKETS_FULL,
-            Rejected::TooManyTickets => TOO_MANY_TICKETS,
-            Rejected::TicketsOfUserFull => TICKETS_OF_USER_FULL,
-        }
-    }
-}
-
-const PAUSED: ErrorLine = ErrorLine(c"TRYAGAIN writes are paused on this server");
-
-const STOOD_STILL: ErrorLine = ErrorLine(
-    c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds",
-);
-
-const TICKET_IN_USE: ErrorLine = ErrorLine(
-    c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket",
-);
-
-const TOO_MANY_TICKETS: ErrorLine =
-    ErrorLine(c"ERR too many tickets: in a transaction or a script CANCEL takes at most 1000");
-
-const TICKETS_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more tickets can wait: rlock.max-tickets is reached");
-
-const TICKETS_OF_USER_FULL: ErrorLine =
-    ErrorLine(c"QUEUEFULL no more tickets of this user can wait: rlock.max-tickets-per-user is reached");
-
-const QUEUE_FULL: ErrorLine = ErrorLine(c"QUEUEFULL no more clients can wait: rlock.max-waiters is reached");

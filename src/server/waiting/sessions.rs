@@ -3,14 +3,15 @@
 //! A session's call is a blocked client like one that waits for a lock, but its answer is looked up when it is written:
 //! so one answer tells of everything that has happened until then, be it one grant or a thousand.
 
-use super::host::{NO_SESSION, Server};
+use super::host::Server;
 use super::{callbacks, state, telling};
-use crate::server::edge::{ErrorLine, Reply, Writer, users};
+use crate::server::edge::{Reply, Writer, users};
 use crate::server::ffi::api::flag;
 use crate::server::ffi::context::{Context, monotonic_us};
 use crate::server::ffi::string::Str;
 use rlock_core::waiting::commands::Polled;
-use rlock_core::waiting::{Call, Cancelled, NoSession, SessionId, TicketNames};
+use rlock_core::waiting::{Call, Cancelled, SessionId, TicketNames};
+use rlock_core::words::Error;
 
 /// A call for events, as the command says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,22 +26,22 @@ pub struct EventsCall {
 ///
 /// # Errors
 /// The error reply.
-pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, ErrorLine> {
+pub(super) fn find(context: &Context, name: Str<'_>) -> Result<SessionId, Error> {
     let owner = users::user_name(context)?;
-    state::engine()?.session(name.bytes(), owner.lend().bytes()).map_err(no_session)
+    Ok(state::engine()?.session(name.bytes(), owner.lend().bytes())?)
 }
 
 /// A call for events. Writes the answer, unless the client waits: then it gets its answer later.
 ///
 /// # Errors
 /// The error reply.
-pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(), ErrorLine> {
+pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(), Error> {
     let owner = users::user_name(context)?;
     callbacks::listen_to_clients(context);
     let EventsCall { acknowledged, wait_ms, ttl_ms } = asked;
     let call = Call { connection: connection(context), acknowledged, ttl_ms };
     let polled = state::engine()?.poll(&Server::new(context), name.bytes(), owner.lend().bytes(), call, wait_ms);
-    match polled.map_err(no_session)? {
+    match polled? {
         Polled::Answered(session) => telling::write_news(context, session, monotonic_us()),
         Polled::Waits(_) => {}
         Polled::TakenOver => _ = Writer::new(context).array(0),
@@ -59,7 +60,7 @@ fn connection(context: &Context) -> Option<u64> {
 ///
 /// # Errors
 /// The error reply.
-pub fn cancel(context: &Context, name: Str<'_>, tickets: TicketNames) -> Result<Reply, ErrorLine> {
+pub fn cancel(context: &Context, name: Str<'_>, tickets: TicketNames) -> Result<Reply, Error> {
     let session = find(context, name)?;
     let server = Server::new(context);
     let reply = if tickets.is_empty() {
@@ -81,7 +82,7 @@ pub(super) fn cancelled(tickets: Vec<Cancelled>) -> Reply {
 ///
 /// # Errors
 /// If the user may not see all sessions.
-pub fn end(context: &Context, number: u64) -> Result<bool, ErrorLine> {
+pub fn end(context: &Context, number: u64) -> Result<bool, Error> {
     users::check_sees_all(context)?;
     let mut engine = state::engine()?;
     let Some(session) = engine.session_numbered(number) else { return Ok(false) };
@@ -90,26 +91,3 @@ pub fn end(context: &Context, number: u64) -> Result<bool, ErrorLine> {
     callbacks::arm_timer(context);
     Ok(true)
 }
-
-fn no_session(why: NoSession) -> ErrorLine {
-    match why {
-        NoSession::Unknown | NoSession::TakenOver => NO_SESSION,
-        NoSession::AnotherWaits => ANOTHER_WAITS,
-        NoSession::TooMany => TOO_MANY,
-        NoSession::TooManyOfUser => TOO_MANY_OF_USER,
-        NoSession::NoMemory => NO_MEMORY,
-        NoSession::NeverTold => NEVER_TOLD,
-    }
-}
-
-const ANOTHER_WAITS: ErrorLine =
-    ErrorLine(c"TAKENOVER a newer connection polls this session: open one for each process, under a name of its own");
-
-const TOO_MANY: ErrorLine = ErrorLine(c"QUEUEFULL no more sessions can be opened: rlock.max-sessions is reached");
-
-const TOO_MANY_OF_USER: ErrorLine =
-    ErrorLine(c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached");
-
-const NO_MEMORY: ErrorLine = ErrorLine(c"OOM no session can be opened: the server has reached its maxmemory");
-
-const NEVER_TOLD: ErrorLine = ErrorLine(c"ERR ACK must be at most the seq of the last event that was told");

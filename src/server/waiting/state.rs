@@ -6,13 +6,13 @@
 //! calls within such an event is refused: what it asked for is half done.
 
 use super::blocked_client::{BlockedClient, Callbacks, ClientKey};
-use crate::server::edge::ErrorLine;
 use crate::server::ffi::api::{MainThread, api};
 use crate::server::ffi::context::Context;
 use foldhash::fast::RandomState;
 use redis_module::raw;
 use rlock_core::lock::{Side, UnixMs};
 use rlock_core::waiting::{Engine, Note, WaitsFor};
+use rlock_core::words::Error;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int};
@@ -98,8 +98,8 @@ pub(super) fn get() -> &'static State {
 /// # Errors
 /// If it is lent to another one that this one is within.
 #[inline]
-pub fn engine() -> Result<Lent, ErrorLine> {
-    STATE.get().engine.try_borrow_mut().map_err(|_| WITHIN_ANOTHER)
+pub fn engine() -> Result<Lent, Error> {
+    STATE.get().engine.try_borrow_mut().map_err(|_| Error::WithinAnother)
 }
 
 /// The next of what was noted while the engine was lent.
@@ -126,10 +126,6 @@ pub(super) fn note(note: Note) -> bool {
     engine.note(note);
     engine.length() > 0 || engine.has_sessions() || engine.has_news_of_grace()
 }
-
-const WITHIN_ANOTHER: ErrorLine = ErrorLine(
-    c"TRYAGAIN another command of rlock is under way: a module must call commands in a job after the event, not in it",
-);
 
 /// How long nobody must have waited. To subscribe anew costs hardly more than what a few events do.
 const KEPT_MS: i64 = 1_000;

@@ -1,13 +1,13 @@
 //! Queues and sessions as people on call see them.
 
 use super::state;
-use crate::server::edge::ErrorLine;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{Addresses, Reader, check_sees_all};
 use crate::server::ffi::context::{Context, steady_ms};
 use crate::server::ffi::string::Str;
 use rlock_core::lock::{Side, UnixMs};
 use rlock_core::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
+use rlock_core::words::Error;
 
 /// The bytes that are shown of a session's name.
 const SESSION_SHOWN: usize = 8;
@@ -44,7 +44,7 @@ pub struct WaiterView {
 ///
 /// # Errors
 /// If the engine is at work.
-pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView, ErrorLine> {
+pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView, Error> {
     let lock = LockName { database: context.database(), key: key.bytes() };
     let mut queue = {
         let engine = state::engine()?;
@@ -74,7 +74,7 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
 ///
 /// # Errors
 /// If the call has no user.
-pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, ErrorLine> {
+pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Error> {
     let reader = Reader::of(context)?;
     // Asking for a right calls nothing back.
     let may_read = |key: &[u8]| reader.may_read(key);
@@ -97,7 +97,7 @@ pub struct SessionView {
 ///
 /// # Errors
 /// If the user may not see all of them.
-pub fn sessions(context: &Context, limit: usize) -> Result<Vec<SessionView>, ErrorLine> {
+pub fn sessions(context: &Context, limit: usize) -> Result<Vec<SessionView>, Error> {
     check_sees_all(context)?;
     let shown = state::engine()?.sessions_to_be_shown(limit, context.now());
     let addresses = Addresses::new(context);

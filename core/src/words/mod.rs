@@ -1,0 +1,133 @@
+//! The words of the commands, both ways: the module reads them, clients write them, and both follow the same tables.
+//!
+//! - [`COMMANDS`]: what each command is called, its arguments and its options
+//! - [`ERRORS`]: what each error replies
+//! - [`read()`]: a command's words as a [`Request`]
+//! - [`Request::write`]: a request as words
+//!
+//! ```
+//! use rlock_core::words::{self, Request};
+//!
+//! let sent = [&b"RLOCK.RELEASE"[..], b"orders:42", b"worker-8", b"ALL"];
+//! let request = words::read(&words::RELEASE, &sent).unwrap();
+//! assert_eq!((request.holder, request.all), (Some(&b"worker-8"[..]), true));
+//!
+//! let mut written = Vec::new();
+//! request.write(&words::RELEASE, |word| written.push(word.to_vec()));
+//! assert_eq!(written, sent);
+//! ```
+
+mod errors;
+mod read;
+mod table;
+mod write;
+
+use crate::lock::{Lease, Limit, Release, Side, Wish};
+use crate::waiting::commands::Waiting;
+pub use errors::{ERRORS, Error};
+pub use read::read;
+pub use table::{
+    ACQUIRE, Argument, Audience, BREAK, CANCEL, COMMANDS, Command, EVENTS, Form, INSPECT, KEYS_MAX, KeyUse, MACQUIRE,
+    Meaning, OptionWord, PACQUIRE, QUEUES, RACQUIRE, RELEASE, RENEW, Rule, SESSIONS, WACQUIRE,
+};
+
+/// What a command's words say: of each argument and option the value, if the command has it and it was given. `A` is a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a, A> {
+    pub keys: &'a [A],
+    pub holder: Option<A>,
+    pub lease: Option<Lease>,
+    pub session: Option<A>,
+    /// One for a wait, any number to take back.
+    pub tickets: &'a [A],
+    /// 0 is for ever.
+    pub wait_ms: Option<i64>,
+    pub max: Option<usize>,
+    pub limit: Option<Limit>,
+    /// Of the last event that is acknowledged.
+    pub seq: Option<u64>,
+    pub ttl_ms: Option<i64>,
+    pub count: Option<usize>,
+    /// Of the session to end.
+    pub id: Option<u64>,
+    pub side: Option<Side>,
+    pub fenced: bool,
+    pub all: bool,
+}
+
+impl<A> Default for Request<'_, A> {
+    fn default() -> Self {
+        Self {
+            keys: &[],
+            holder: None,
+            lease: None,
+            session: None,
+            tickets: &[],
+            wait_ms: None,
+            max: None,
+            limit: None,
+            seq: None,
+            ttl_ms: None,
+            count: None,
+            id: None,
+            side: None,
+            fenced: false,
+            all: false,
+        }
+    }
+}
+
+/// What was read, as the commands' own types. Only a command without the argument in its entry lacks it.
+impl<A: Copy> Request<'_, A> {
+    /// The one key.
+    ///
+    /// # Errors
+    /// If the command has none.
+    pub fn key(&self) -> Result<A, Error> {
+        self.keys.first().copied().ok_or(Error::Arity)
+    }
+
+    /// # Errors
+    /// If the command has none.
+    pub fn holder(&self) -> Result<A, Error> {
+        self.holder.ok_or(Error::Arity)
+    }
+
+    /// # Errors
+    /// If the command has none.
+    pub fn lease(&self) -> Result<Lease, Error> {
+        self.lease.ok_or(Error::Arity)
+    }
+
+    /// # Errors
+    /// If the command has none.
+    pub fn session(&self) -> Result<A, Error> {
+        self.session.ok_or(Error::Arity)
+    }
+
+    /// An acquire of this side.
+    ///
+    /// # Errors
+    /// If the command is none.
+    pub fn wish(&self, side: Side) -> Result<Wish<A>, Error> {
+        Ok(Wish { holder: self.holder()?, side, lease: self.lease()?, fenced: self.fenced })
+    }
+
+    /// How an acquire waits. A ticket is named by its session and itself.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting<(A, A)>> {
+        let ticket = self.session.zip(self.tickets.first().copied());
+        self.wait_ms.map(|limit_ms| Waiting { limit_ms, max: self.max, ticket })
+    }
+
+    #[must_use]
+    pub fn release(&self) -> Release {
+        Release { side: self.side, lease: self.lease, all: self.all }
+    }
+
+    /// The number of entries to show.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count.unwrap_or(100)
+    }
+}
