@@ -23,7 +23,8 @@ pub fn read<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Res
     if words.is_empty() && !command.options.first().is_some_and(OptionWord::is_required) {
         return Ok(request);
     }
-    let options = read_options(command, words)?;
+    let mut options = Request::default();
+    options.read_options(command, words)?;
     Ok(Request {
         keys: request.keys,
         holder: request.holder,
@@ -33,36 +34,10 @@ pub fn read<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Res
     })
 }
 
-#[inline(never)]
-fn read_options<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Result<Request<'a, A>, Error> {
-    let (mut request, mut left) = (Request::default(), words);
-    while let [word, behind @ ..] = left {
-        let option = command.options.iter().find(|option| option.is(word.as_ref())).ok_or(command.unknown_option)?;
-        let is_alone = words.len() <= option.arguments().len().saturating_add(1);
-        if matches!(option.rule, Rule::Alone) && !is_alone {
-            return Err(command.unknown_option);
-        }
-        let is_second = option.is_in(&request);
-        left = request.read_option(option, word.as_ref(), behind)?;
-        if is_second {
-            return Err(option.given_twice);
-        }
-    }
-    for option in command.options.iter().rev() {
-        match option.rule {
-            Rule::Required if !option.is_in(&request) => {
-                return Err(option.arguments().first().map_or(Error::Arity, |argument| argument.wrong()));
-            }
-            Rule::Needs(other, error) if option.is_in(&request) && !other.is_in(&request) => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(request)
-}
-
 impl OptionWord {
     fn is(&self, word: &[u8]) -> bool {
-        self.words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+        // Most clients write them in capitals, and bytes are compared at once.
+        self.words.iter().any(|known| word == known.as_bytes() || word.eq_ignore_ascii_case(known.as_bytes()))
     }
 
     /// Whether the option is given.
@@ -88,6 +63,35 @@ impl OptionWord {
 }
 
 impl<'a, A: AsRef<[u8]> + Copy> Request<'a, A> {
+    /// Reads all options of a command.
+    #[inline(never)]
+    fn read_options(&mut self, command: &Command, words: &'a [A]) -> Result<(), Error> {
+        let mut left = words;
+        while let [word, behind @ ..] = left {
+            let word = word.as_ref();
+            let option = command.options.iter().find(|option| option.is(word)).ok_or(command.unknown_option)?;
+            let is_alone = words.len() <= option.arguments().len().saturating_add(1);
+            if matches!(option.rule, Rule::Alone) && !is_alone {
+                return Err(command.unknown_option);
+            }
+            let is_second = option.is_in(self);
+            left = self.read_option(option, word, behind)?;
+            if is_second {
+                return Err(option.given_twice);
+            }
+        }
+        for option in command.options.iter().rev() {
+            match option.rule {
+                Rule::Required if !option.is_in(self) => {
+                    return Err(option.arguments().first().map_or(Error::Arity, |argument| argument.wrong()));
+                }
+                Rule::Needs(other, error) if option.is_in(self) && !other.is_in(self) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the argument in this place of a command. Returns the words behind it.
     #[allow(clippy::inline_always, reason = "as for `read`")]
     #[inline(always)]
