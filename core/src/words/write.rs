@@ -2,7 +2,7 @@
 
 use super::Request;
 use super::table::{Argument, Command, Meaning, READ, WRITE};
-use crate::lock::Side;
+use crate::lock::{Lease, Side};
 
 impl<A: AsRef<[u8]>> Request<'_, A> {
     /// Passes each word on, the command's name first. What the command does not take is left out.
@@ -27,7 +27,7 @@ impl<A: AsRef<[u8]>> Request<'_, A> {
         let of_ms = |ms: Option<i64>| ms.map(i64::unsigned_abs);
         let of_count = |count: usize| u64::try_from(count).ok();
         match argument {
-            Argument::Lease => number(of_ms(self.lease.map(|lease| lease.ms()))),
+            Argument::Lease => number(of_ms(self.lease.map(Lease::ms))),
             Argument::Wait => number(of_ms(self.wait_ms)),
             Argument::Max => number(self.max.and_then(of_count)),
             Argument::Limit => number(self.limit.and_then(|limit| of_count(limit.get()))),
