@@ -90,9 +90,9 @@ while IFS=: read -r page line name; do
     grep -q "^$name:" Makefile || say "$page:$line names make $name, which is not there"
 done < <(git ls-files | grep -v '\.lock$\|\.svg$\|\.patch$' | xargs grep -IHnoP '(?:`|^# *|: |^)make \K[a-z][a-z-]+(?=`|$| +[#A-Z])')
 
-commands=$(grep -rhoP '"rlock\.\K[a-z]+' src | sort -u)
+commands=$(grep -rhoP 'name: "RLOCK\.\K[A-Z]+' core/src/words src | sort -u)
 while IFS=: read -r page line name; do
-    grep -qxF "${name,,}" <<<"$commands" || say "$page:$line names RLOCK.$name, which is not there"
+    grep -qxF "$name" <<<"$commands" || say "$page:$line names RLOCK.$name, which is not there"
 done < <(git ls-files '*.md' | xargs grep -HnoP '\bRLOCK\.\K[A-Z]+')
 
 # Numbers that the manifest has, where a page repeats them.
