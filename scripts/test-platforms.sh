@@ -83,8 +83,9 @@ write_page() {
     done < <(grep . <<<"$platform_servers")
     awk -v rows="$rows" '
         /^## / { here = $0 == "## Other platforms" }
-        here && /^\| / && !/^\| platform / { if (!done) printf "%s", rows; done = 1; next }
+        here && /^\| / && !/^\| platform / { next }
         { print }
+        here && /^\|-/ { printf "%s", rows }
     ' "$page" >"$log"
     cat "$log" >"$page"
 }

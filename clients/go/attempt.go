@@ -275,9 +275,13 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 		n.send(requests, append(before, r)...)
 	default:
 		r = newRequest("", a.lock.words(a.hold.holder, a.asked, nil, time.Time{})...)
+		r.here = true
 		n.send(requests, append(before, r)...)
 	}
 	a.inFlight = r
+	if r.here {
+		r.readHere()
+	}
 	overdue := time.NewTimer(l.options.AnswerTimeout)
 	defer overdue.Stop()
 	for answered := r.done; ; {

@@ -113,6 +113,9 @@ func (g *giving) run(done <-chan struct{}) bool {
 		}
 		overdue := time.NewTimer(g.locks.options.AnswerTimeout)
 		for _, r := range g.asked {
+			if r.here {
+				r.readHere()
+			}
 			select {
 			case <-r.done:
 			case <-overdue.C:
@@ -153,6 +156,7 @@ func (g *giving) ask() {
 			r.fault = f
 			close(r.done)
 		} else {
+			r.here = len(g.left) == 1
 			n.send(requests, r)
 		}
 	}

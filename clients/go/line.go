@@ -2,9 +2,9 @@
 //
 // go-redis dials, with its own settings for TLS, users and sentinels, and says HELLO. From then on the connection is
 // read and written here: a client of locks has to know whether a request was sent, when, and whether its answer can
-// still come, and must not have it sent again behind its back. A caller that finds the line idle writes its request itself.
-// Else one goroutine writes what many have queued, in one piece. Another one reads, so that a connection that breaks is
-// noticed at once, also if nothing is under way.
+// still come, and must not have it sent again behind its back. A caller that finds the line idle writes its request and
+// reads the answer itself: each switch to another goroutine costs more than that. Else one goroutine writes what many have
+// queued, in one piece, and another one reads. It reads an idle line, too, so that a connection that breaks is noticed.
 //
 // An answer that is late may still come: a line on which one is overdue is used for nothing new, and read on for a
 // while.
@@ -44,6 +44,7 @@ type request struct {
 	reply  any
 	fault  *fault
 	done   chan struct{}
+	here   bool   // its caller calls readHere
 	then   func() // called by the reader of the line, so it must not wait for anything
 	line   atomic.Pointer[line]
 	isGone atomic.Bool // sent, or withdrawn before that
@@ -88,6 +89,12 @@ type line struct {
 	queued  []*request
 	pending []*request
 	writing bool // by a caller or by the line's own goroutine
+	from    *bufio.Reader
+	reading sync.Mutex    // held by the goroutine that reads
+	watch   chan struct{} // full when the line's own goroutine is to read
+	idle    *time.Timer   // until it reads though no answer is due
+	answers atomic.Int64
+	seen    atomic.Int64 // how many of them the timer has seen
 	retired bool
 	ended   *fault
 }
@@ -116,6 +123,9 @@ func (l *line) put(all []*request) {
 	if !idle || !l.write(conn) {
 		l.wakes()
 	}
+	if !all[len(all)-1].here {
+		l.watches()
+	}
 }
 
 // wakes the goroutine that writes.
@@ -136,14 +146,15 @@ func (l *line) run() {
 		return
 	}
 	l.mutex.Lock()
-	l.conn = conn
+	l.conn, l.from = conn, bufio.NewReaderSize(conn, 1<<16) // no line of an answer is longer
+	l.idle = time.AfterFunc(idleFor, l.isIdle)
 	ended := l.ended != nil
 	l.mutex.Unlock()
 	if ended {
 		l.client.Close()
 		return
 	}
-	go l.read(conn)
+	go l.readOn(conn)
 	for range l.wake {
 		runtime.Gosched() // whoever else is about to ask joins in
 		l.write(conn)
@@ -192,29 +203,113 @@ func (l *line) write(conn net.Conn) bool {
 	return true
 }
 
-func (l *line) read(conn net.Conn) {
-	from := bufio.NewReaderSize(conn, 1<<16) // no line of an answer is longer
-	for {
-		reply, err := readReply(from, 0)
-		if err != nil {
-			l.end(&fault{silent, err})
-			return
+const (
+	idleFor  = 100 * time.Millisecond
+	hereLong = 100 * time.Millisecond
+)
+
+// isIdle is called by the timer. To set that anew for each answer would wake the runtime's poller.
+func (l *line) isIdle() {
+	if answers := l.answers.Load(); l.seen.Swap(answers) != answers {
+		l.idle.Reset(idleFor)
+	} else {
+		l.watches()
+	}
+}
+
+// watches has the line's own goroutine read.
+func (l *line) watches() {
+	select {
+	case l.watch <- struct{}{}:
+	default:
+	}
+}
+
+// readOn reads while answers are due, and when the line has been idle for a while.
+func (l *line) readOn(conn net.Conn) {
+	for range l.watch {
+		l.reading.Lock()
+		conn.SetReadDeadline(time.Time{})
+		due := true
+		for due {
+			var ok bool
+			if due, ok = l.readOne(); !ok {
+				l.reading.Unlock()
+				return
+			}
 		}
-		l.mutex.Lock()
-		if len(l.pending) == 0 {
-			l.mutex.Unlock()
-			l.end(&fault{silent, errGarbled})
+		l.idle.Reset(idleFor)
+		l.reading.Unlock()
+	}
+}
+
+// readHere reads answers up to that of r, unless another goroutine reads already or the answer takes long.
+func (r *request) readHere() {
+	l := r.line.Load()
+	if !l.reading.TryLock() {
+		l.watches() // the other one may be about to stop
+		return
+	}
+	defer l.reading.Unlock()
+	l.mutex.Lock()
+	conn := l.conn
+	l.mutex.Unlock()
+	if conn == nil { // it is not open yet
+		l.watches()
+		return
+	}
+	conn.SetReadDeadline(time.Now().Add(hereLong))
+	for due := true; ; {
+		select {
+		case <-r.done:
+			if due {
+				l.watches()
+			}
 			return
+		default:
 		}
-		r := l.pending[0]
-		l.pending = l.pending[1:]
-		isOver := l.retired && len(l.pending) == 0
-		l.mutex.Unlock()
-		r.finish(reply, nil)
-		if isOver {
-			l.end(&fault{silent, errOverdue})
+		// A deadline must not end in the middle of an answer.
+		buffered, _ := l.from.Peek(l.from.Buffered())
+		if !isWhole(buffered) {
+			if _, err := l.from.Peek(len(buffered) + 1); err != nil {
+				l.watches() // it meets the same error, unless that is the deadline
+				return
+			}
+			continue
+		}
+		var ok bool
+		if due, ok = l.readOne(); !ok {
+			return
 		}
 	}
+}
+
+// readOne reads an answer, and tells whether more are due.
+func (l *line) readOne() (due, ok bool) {
+	reply, err := readReply(l.from, 0)
+	if err != nil {
+		l.end(&fault{silent, err})
+		return false, false
+	}
+	l.mutex.Lock()
+	if len(l.pending) == 0 {
+		l.mutex.Unlock()
+		l.end(&fault{silent, errGarbled})
+		return false, false
+	}
+	r := l.pending[0]
+	l.pending = l.pending[1:]
+	isOver := l.retired && len(l.pending) == 0
+	l.mutex.Unlock()
+	l.answers.Add(1)
+	r.finish(reply, nil)
+	if isOver {
+		l.end(&fault{silent, errOverdue})
+		return false, false
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(l.pending)+len(l.queued) > 0 || l.writing, true
 }
 
 func (l *line) end(why *fault) {
@@ -231,7 +326,8 @@ func (l *line) end(why *fault) {
 	}
 	retired := l.retired
 	l.mutex.Unlock()
-	l.wakes() // its writer ends
+	l.wakes() // its goroutines end
+	l.watches()
 	l.node.forgets(l)
 	for _, r := range pending {
 		r.finish(nil, &fault{silent, why.cause})

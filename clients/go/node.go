@@ -105,6 +105,7 @@ func (n *node) isSentElsewhere(r *request, f *fault) bool {
 	}
 	r.hops++
 	r.isGone.Store(false)
+	r.here = false // its caller may read another line
 	if f.what == ask {
 		to.send(requests, newRequest("", "ASKING"), r)
 	} else {
@@ -123,7 +124,7 @@ func (n *node) lineTo(on lane) *line {
 	defer n.mutex.Unlock()
 	l := n.lines[on]
 	if l == nil {
-		l = &line{node: n, lane: on, wake: make(chan struct{}, 1)}
+		l = &line{node: n, lane: on, wake: make(chan struct{}, 1), watch: make(chan struct{}, 1)}
 		n.lines[on] = l
 		go l.run()
 	}

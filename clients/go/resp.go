@@ -4,6 +4,7 @@ package rlock
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"strconv"
@@ -20,12 +21,12 @@ const (
 var errGarbled = errors.New("the answer is not one of an RLOCK command")
 
 func command(words ...string) []byte {
-	bytes := strconv.AppendInt(append(make([]byte, 0, 32*len(words)), '*'), int64(len(words)), 10)
+	all := strconv.AppendInt(append(make([]byte, 0, 32*len(words)), '*'), int64(len(words)), 10)
 	for _, word := range words {
-		bytes = strconv.AppendInt(append(bytes, "\r\n$"...), int64(len(word)), 10)
-		bytes = append(append(bytes, "\r\n"...), word...)
+		all = strconv.AppendInt(append(all, "\r\n$"...), int64(len(word)), 10)
+		all = append(append(all, "\r\n"...), word...)
 	}
-	return append(bytes, "\r\n"...)
+	return append(all, "\r\n"...)
 }
 
 // readReply gives nil, an int64, a string, a serverError, or a slice of these.
@@ -69,4 +70,31 @@ func readReply(from *bufio.Reader, depth int) (any, error) {
 		return list, nil
 	}
 	return nil, errGarbled
+}
+
+// isWhole tells whether these bytes begin with a whole answer. What is no answer at all counts as one: readReply says so.
+func isWhole(b []byte) bool {
+	whole, _ := skipReply(b)
+	return whole
+}
+
+// skipReply gives what follows the first answer.
+func skipReply(b []byte) (whole bool, rest []byte) {
+	line, rest, found := bytes.Cut(b, []byte("\r\n"))
+	if !found || len(line) == 0 || line[0] != '$' && line[0] != '*' {
+		return found, rest
+	}
+	number, err := strconv.Atoi(string(line[1:]))
+	if err != nil || number < 0 {
+		return true, rest
+	}
+	if line[0] == '$' {
+		return len(rest) >= number+2, rest[min(len(rest), number+2):]
+	}
+	for range number {
+		if whole, rest = skipReply(rest); !whole {
+			return false, nil
+		}
+	}
+	return true, rest
 }
