@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/package.sh: packs the client and the command as a registry would get them, and builds them from that. Nothing
+# scripts/package.sh: packs the crates as a registry would get them, and builds them from that. Nothing
 # is uploaded.
 #
 # cargo packs only what is committed, so it works on a clone of the last commit. In the target directory of this
 # checkout, as most of what the packages need is built there already.
 #
-# The command needs a client that no registry has yet. cargo 1.90 and newer builds it with the client that was packed
-# beside it; an older one can only list what would be packed.
+# The command needs crates that no registry has yet. cargo 1.90 and newer builds it with those that were packed before it; an
+# older one can only list what would be packed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,10 +26,10 @@ trap 'rm -rf "$place"' EXIT
 git clone --quiet . "$place/rlock"
 cd "$place/rlock"
 
-crates="rlock-client rlock-cli"
+crates="rlock-core rlock-client rlock-cli"
 [[ $(cargo --version) =~ ([0-9]+)\.([0-9]+) ]]
 if ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < 1090)); then
-    crates=rlock-client
+    crates="rlock-core rlock-client"
     cargo package --list --package rlock-cli
 fi
 # What an earlier run has packed is no proof. cargo unpacks the client for the command in a place of a registry without

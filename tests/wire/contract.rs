@@ -1,6 +1,7 @@
-//! What docs/commands.md says of replies: the shapes that each command's reply may have, the codes of errors, and what an
-//! `ERR` may be about. Which words get which error is in tests/server/grammar.rs and its neighbours.
+//! What docs/commands.md says of replies: the shapes that each command's reply may have, and that each error is one of the
+//! table. Which words get which error is in tests/server/grammar.rs and its neighbours.
 
+use rlock_core::words::{self, ERRORS};
 use rlock_testing::resp::Frame;
 
 pub type Command = Vec<Vec<u8>>;
@@ -19,51 +20,17 @@ enum Kind {
     Cancel,
 }
 
-/// All codes that a command of ours may be refused with, the server's own for any command among them.
-const CODES: [&str; 15] = [
-    "ERR",
-    "WRONGTYPE",
-    "WRONGKIND",
-    "DEADLOCK",
-    "QUEUEFULL",
-    "TRYAGAIN",
-    "NOPERM",
-    "OOM",
-    "MISCONF",
-    "READONLY",
-    "NOREPLICAS",
-    "UNBLOCKED",
-    "LOADING",
-    "NOSESSION",
-    "TAKENOVER",
-];
-
-/// What follows `ERR `. The server counts words itself, and scripts have words of their own for it.
-const WRONG: [&str; 24] = [
-    "lease must be ",
-    "holder must be ",
-    "WAIT must be ",
-    "MAX must be ",
-    "LIMIT must be ",
-    "numkeys must be ",
-    "key given twice",
-    "MAX needs WAIT ",
-    "COUNT must be ",
-    "END must be ",
-    "SESSION needs WAIT ",
-    "session must be ",
-    "ticket must be ",
-    "ACK must be ",
-    "TTL must be ",
-    "option ",
-    "wrong number of arguments",
-    "Wrong number of args calling",
-    "holder has ",
-    "LEASE has no meaning ",
-    "fencing counter ",
-    "lock name and its derived keys ",
-    "ticket is in use ",
-    "too many tickets",
+/// How the server's own errors begin, for any command.
+const OF_THE_SERVER: [&str; 9] = [
+    "OOM ",
+    "MISCONF ",
+    "READONLY ",
+    "NOREPLICAS ",
+    "LOADING ",
+    "NOPERM ",
+    "UNBLOCKED ",
+    "ERR wrong number of arguments",
+    "ERR Wrong number of args calling",
 ];
 
 /// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there,
@@ -105,15 +72,17 @@ pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
     }
 }
 
+/// An error is one of the table, with a number behind it where it has one, or the server's own.
 fn error_fault(line: &str) -> Option<String> {
-    let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
-    if !CODES.contains(&code) {
-        Some(format!("the code {code} is none of those that are documented"))
-    } else if code == "ERR" && !WRONG.iter().any(|words| rest.starts_with(words)) {
-        Some("this error is not documented".to_owned())
-    } else {
-        None
-    }
+    // A script says behind an error where it happened.
+    let line = line.split_once(" script: ").map_or(line, |(line, _)| line);
+    let is = |known: &str| match line.strip_prefix(known) {
+        Some(rest) => rest.is_empty() || rest.strip_prefix(": ").is_some_and(|number| number.parse::<u64>().is_ok()),
+        None => false,
+    };
+    let is_known = ERRORS.iter().any(|(_, known)| is(&known.to_string_lossy()))
+        || OF_THE_SERVER.iter().any(|start| line.starts_with(start));
+    (!is_known).then(|| "this error is not in the table".to_owned())
 }
 
 /// Whether a reply tells that nothing was done.
@@ -130,19 +99,16 @@ pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
 }
 
 fn kind(name: &[u8]) -> Option<Kind> {
-    Some(match name.to_ascii_uppercase().as_slice() {
-        b"RLOCK.ACQUIRE" | b"RLOCK.RACQUIRE" | b"RLOCK.WACQUIRE" | b"RLOCK.PACQUIRE" | b"RLOCK.MACQUIRE" => {
-            Kind::Acquire
-        }
-        b"RLOCK.RELEASE" => Kind::Release,
-        b"RLOCK.RENEW" => Kind::Renew,
-        b"RLOCK.INSPECT" => Kind::Inspect,
-        b"RLOCK.QUEUES" => Kind::Queues,
-        b"RLOCK.SESSIONS" => Kind::Sessions,
-        b"RLOCK.BREAK" => Kind::Break,
-        b"RLOCK.EVENTS" => Kind::Events,
-        b"RLOCK.CANCEL" => Kind::Cancel,
-        _ => return None,
+    Some(match words::Command::named(name)?.name {
+        "RLOCK.RELEASE" => Kind::Release,
+        "RLOCK.RENEW" => Kind::Renew,
+        "RLOCK.INSPECT" => Kind::Inspect,
+        "RLOCK.QUEUES" => Kind::Queues,
+        "RLOCK.SESSIONS" => Kind::Sessions,
+        "RLOCK.BREAK" => Kind::Break,
+        "RLOCK.EVENTS" => Kind::Events,
+        "RLOCK.CANCEL" => Kind::Cancel,
+        _ => Kind::Acquire,
     })
 }
 
@@ -216,7 +182,16 @@ mod tests {
             ("RLOCK.MACQUIRE", pair(Frame::Nil, Frame::List(vec![Frame::Int(7)])), pair(Frame::Nil, Frame::Nil)),
             ("RLOCK.RELEASE", Frame::Nil, Frame::Int(2)),
             ("RLOCK.RENEW", error("OOM no"), error("STRANGE no")),
-            ("RLOCK.EVENTS", error("ERR ACK must be less"), error("ERR something else")),
+            (
+                "RLOCK.ACQUIRE",
+                error("QUEUEFULL as many wait for this lock as MAX allows, or more: 3"),
+                error("QUEUEFULL: 3"),
+            ),
+            (
+                "RLOCK.EVENTS",
+                error("ERR ACK must be at most the seq of the last event that was told"),
+                error("ERR ACK must be less"),
+            ),
             ("RLOCK.EVENTS", Frame::List(Vec::new()), pair(Frame::Int(1), Frame::Nil)),
             ("RLOCK.QUEUES", Frame::List(Vec::new()), Frame::Nil),
             ("RLOCK.CANCEL s", Frame::Int(2), error("ERR internal error in rlock")),

@@ -5,6 +5,8 @@
 
 use crate::contract::{Command, ONE_CALL};
 use crate::random::Random;
+use rlock_core::lock::{Lease, Limit};
+use rlock_core::words::{self, Argument, COMMANDS, Request, Rule};
 
 /// Most commands are about these.
 const LOCKS: [&[u8]; 5] = [b"k", b"r", b"w", b"{", b"foo{bar}"];
@@ -45,6 +47,8 @@ const LEASES: [&[u8]; 6] = [b"600000", b"900000", b"300", b"20", b"5", b"1"];
 
 const WAITS: [&[u8]; 6] = [b"0", b"0", b"1", b"5", b"20", b"200"];
 
+const WAITS_MS: [i64; 6] = [0, 0, 1, 5, 20, 200];
+
 const MAXIMA: [&[u8]; 3] = [b"1", b"2", b"3"];
 
 pub const SESSIONS: [&[u8]; 2] = [b"the-first-session", b"the-second-session"];
@@ -77,33 +81,26 @@ const NUMBERS: [&[u8]; 19] = [
     b"4611686018427387904",
 ];
 
-const OPTIONS: [&[u8]; 18] = [
-    b"WAIT", b"wait", b"FENCED", b"fEnCeD", b"READ", b"write", b"LEASE", b"lease", b"ALL", b"COUNT", b"END", b"NOW",
-    b"SESSION", b"ack", b"TTL", b"MAX", b"LIMIT", b"",
-];
+/// A few commands of the tables more often than others.
+fn any_command(random: &mut Random) -> &'static words::Command {
+    let often = [&words::RELEASE, &words::EVENTS];
+    match random.below(100) {
+        0..50 => acquire(random),
+        50..60 => random.one_of(&often),
+        _ => random.one_of(&COMMANDS),
+    }
+}
 
-const NAMES: [&str; 20] = [
-    "RLOCK.ACQUIRE",
-    "RLOCK.ACQUIRE",
-    "RLOCK.RACQUIRE",
-    "RLOCK.RACQUIRE",
-    "RLOCK.WACQUIRE",
-    "RLOCK.WACQUIRE",
-    "RLOCK.PACQUIRE",
-    "RLOCK.PACQUIRE",
-    "RLOCK.MACQUIRE",
-    "RLOCK.MACQUIRE",
-    "RLOCK.RELEASE",
-    "RLOCK.RELEASE",
-    "RLOCK.RENEW",
-    "RLOCK.INSPECT",
-    "RLOCK.QUEUES",
-    "RLOCK.SESSIONS",
-    "RLOCK.BREAK",
-    "RLOCK.EVENTS",
-    "RLOCK.EVENTS",
-    "RLOCK.CANCEL",
-];
+fn acquire(random: &mut Random) -> &'static words::Command {
+    random.one_of(&[&words::ACQUIRE, &words::RACQUIRE, &words::WACQUIRE, &words::PACQUIRE, &words::MACQUIRE])
+}
+
+/// The word of an option of any command, and words that are none.
+fn option_word(random: &mut Random) -> Vec<u8> {
+    let options = COMMANDS.iter().flat_map(|command| command.options).flat_map(|option| option.words);
+    let word = random.one_of(&options.copied().chain(["NOW", ""]).collect::<Vec<_>>());
+    if random.is(70) { word.into() } else { word.to_ascii_lowercase().into_bytes() }
+}
 
 pub fn key(random: &mut Random) -> Vec<u8> {
     match random.below(1_000) {
@@ -138,7 +135,7 @@ fn ticket(random: &mut Random) -> Vec<u8> {
 }
 
 /// What a field of a foreign hash, or a counter, may be set to.
-pub fn value(random: &mut Random) -> Vec<u8> {
+pub fn content(random: &mut Random) -> Vec<u8> {
     let words: [&[u8]; 6] = [b"read", b"write", b"Read", b"1", b"2", b"3"];
     if random.is(60) { random.one_of(&words).to_vec() } else { number(random) }
 }
@@ -149,55 +146,25 @@ pub fn number(random: &mut Random) -> Vec<u8> {
 
 /// A command of ours, in good form more often than not.
 pub fn command(random: &mut Random) -> Command {
-    let name = random.one_of(&NAMES);
-    let mut command = vec![if random.is(90) { name.to_owned() } else { name.to_ascii_lowercase() }.into_bytes()];
-    match name {
-        "RLOCK.QUEUES" | "RLOCK.SESSIONS" => {}
-        "RLOCK.EVENTS" | "RLOCK.CANCEL" => command.push(session(random)),
-        "RLOCK.MACQUIRE" => {
-            let keys = (0..random.between(1, 4)).map(|_| key(random)).collect::<Vec<_>>();
-            command.push(if random.is(90) { keys.len().to_string().into_bytes() } else { number(random) });
-            command.extend(keys);
-        }
-        _ => command.push(key(random)),
+    let ours = any_command(random);
+    let mut command = vec![if random.is(90) { ours.name.to_owned() } else { ours.name.to_lowercase() }.into_bytes()];
+    for argument in ours.arguments {
+        command.extend(value(random, *argument));
     }
-    match name {
-        "RLOCK.RELEASE" => {
-            command.push(holder(random));
-            command.extend(release_options(random));
-        }
-        "RLOCK.RENEW" => command.extend([holder(random), lease(random)]),
-        "RLOCK.BREAK" => {}
-        "RLOCK.SESSIONS" if random.is(30) => command.extend([b"END".to_vec(), number(random)]),
-        "RLOCK.INSPECT" | "RLOCK.QUEUES" | "RLOCK.SESSIONS" => {
-            if random.is(50) {
-                command.extend([b"COUNT".to_vec(), one_or_a_number(random, &COUNTS)]);
-            }
-        }
-        "RLOCK.CANCEL" => command.extend((0..random.below(4)).map(|_| ticket(random)).collect::<Vec<_>>()),
-        "RLOCK.EVENTS" => {
-            for (option, good) in [("ACK", &NUMBERS[..2]), ("WAIT", &WAITS), ("TTL", &TTLS)] {
-                if random.is(40) {
-                    command.extend([option.as_bytes().to_vec(), one_or_a_number(random, good)]);
-                }
-            }
-        }
-        _ => {
-            command.extend([holder(random), lease(random)]);
-            if name == "RLOCK.PACQUIRE" {
-                command.extend([b"LIMIT".to_vec(), one_or_a_number(random, &MAXIMA)]);
-            }
-            if random.is(60) {
-                command.extend([b"WAIT".to_vec(), one_or_a_number(random, &WAITS)]);
-                if random.is(30) {
-                    command.extend([b"MAX".to_vec(), one_or_a_number(random, &MAXIMA)]);
-                }
-                if random.is(40) {
-                    command.extend([b"SESSION".to_vec(), session(random), ticket(random)]);
-                }
-            }
-            if random.is(40) {
-                command.push(b"FENCED".to_vec());
+    let mut is_alone = true;
+    for option in ours.options {
+        let is_given = match option.rule {
+            Rule::Required => true,
+            Rule::Free => random.is(50),
+            // Behind WAIT, which comes before it in the table.
+            Rule::Needs(..) => command.iter().any(|word| word == b"WAIT") && random.is(35),
+            Rule::Alone => is_alone && random.is(60),
+        };
+        if is_given {
+            is_alone = false;
+            command.push(random.one_of(option.words).into());
+            for argument in option.arguments() {
+                command.extend(value(random, *argument));
             }
         }
     }
@@ -207,21 +174,45 @@ pub fn command(random: &mut Random) -> Command {
     command
 }
 
-/// One that will most likely wait, for somebody to free one of the few locks.
+/// The words of an argument.
+fn value(random: &mut Random, argument: Argument) -> Vec<Vec<u8>> {
+    let good: &[&[u8]] = match argument {
+        Argument::Key => return vec![key(random)],
+        Argument::Keys => {
+            let keys: Vec<_> = (0..random.between(1, 4)).map(|_| key(random)).collect();
+            let count = if random.is(90) { keys.len().to_string().into_bytes() } else { number(random) };
+            return [vec![count], keys].concat();
+        }
+        Argument::Holder => return vec![holder(random)],
+        Argument::Session => return vec![session(random)],
+        Argument::Ticket => return vec![ticket(random)],
+        Argument::Tickets => return (0..random.below(4)).map(|_| ticket(random)).collect(),
+        Argument::Lease => &LEASES,
+        Argument::Wait => &WAITS,
+        Argument::Max | Argument::Limit => &MAXIMA,
+        Argument::Seq => &NUMBERS[..2],
+        Argument::Ttl => &TTLS,
+        Argument::Count => &COUNTS,
+        Argument::Id => &NUMBERS,
+    };
+    vec![one_or_a_number(random, good)]
+}
+
+/// One that will most likely wait, for another client to free one of the few locks.
 pub fn wait(random: &mut Random) -> Command {
-    let name = random.one_of(&NAMES[..10]);
-    let mut command = vec![name.as_bytes().to_vec()];
-    if name == "RLOCK.MACQUIRE" {
-        let first = random.between(0, LOCKS.len() - 2);
-        command.extend([&b"2"[..], LOCKS[first], LOCKS[first + 1]].map(<[u8]>::to_vec));
-    } else {
-        command.push(random.one_of(&LOCKS).to_vec());
-    }
-    command.extend([random.one_of(&HOLDERS), &b"600000"[..]].map(<[u8]>::to_vec));
-    command.extend([b"WAIT".to_vec(), random.one_of(&WAITS).to_vec()]);
-    if name == "RLOCK.PACQUIRE" {
-        command.extend([b"LIMIT".to_vec(), random.one_of(&MAXIMA).to_vec()]);
-    }
+    let ours = acquire(random);
+    let first = random.between(0, LOCKS.len() - 2);
+    let is_of_several = ours.arguments.contains(&Argument::Keys);
+    let request = Request {
+        keys: if is_of_several { &LOCKS[first..=first + 1] } else { &LOCKS[first..=first] },
+        holder: Some(random.one_of(&HOLDERS)),
+        lease: Lease::from_ms(600_000),
+        wait_ms: Some(random.one_of(&WAITS_MS)),
+        limit: Limit::new(random.one_of(&[1, 2, 3])),
+        ..Request::default()
+    };
+    let mut command = Command::new();
+    request.write(ours, |word| command.push(word.to_vec()));
     command
 }
 
@@ -250,32 +241,14 @@ const AS_RESP3: &str = "redis.setresp(3) return redis.pcall(unpack(ARGV))";
 const ROUND_TRIP: &str = "local dump = redis.call('DUMP', KEYS[1]) if not dump then return 0 end \
      redis.call('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) return redis.pcall('RESTORE', KEYS[1], 0, dump, 'REPLACE')";
 
-fn lease(random: &mut Random) -> Vec<u8> {
-    one_or_a_number(random, &LEASES)
-}
-
 /// One of those that may be, mostly.
 fn one_or_a_number(random: &mut Random, good: &[&[u8]]) -> Vec<u8> {
     if random.is(88) { random.one_of(good).to_vec() } else { number(random) }
 }
 
-fn release_options(random: &mut Random) -> Vec<Vec<u8>> {
-    let mut options = Vec::new();
-    if random.is(30) {
-        options.push(random.one_of(&[&b"READ"[..], b"WRITE"]).to_vec());
-    }
-    if random.is(15) {
-        options.extend([b"LEASE".to_vec(), lease(random)]);
-    }
-    if random.is(20) {
-        options.push(b"ALL".to_vec());
-    }
-    options
-}
-
 fn spoil(random: &mut Random, command: &mut Command) {
     let word = match random.below(4) {
-        0 => random.one_of(&OPTIONS).to_vec(),
+        0 => option_word(random),
         1 => number(random),
         2 => holder(random),
         _ => key(random),

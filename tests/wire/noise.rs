@@ -221,7 +221,7 @@ fn filled(random: &mut Random, line: &str, ids: &[i64]) -> Command {
         match word {
             "$k" => command.push(hostile::key(random)),
             "$f" => command.push(hostile::holder(random)),
-            "$v" => command.push(hostile::value(random)),
+            "$v" => command.push(hostile::content(random)),
             "$n" => command.push(hostile::number(random)),
             "$i" => command.push(ids[random.below(ids.len())].to_string().into_bytes()),
             "$o" => command.extend(hostile::command(random)),

@@ -41,7 +41,7 @@ pub struct Seen {
     /// What CONFIG GET says.
     pub settings: Told<Lines>,
     pub clock: Told<Clock>,
-    /// The commands of rlock that the user may not send, without `rlock.` before them.
+    /// The commands of rlock that the user may not send.
     pub forbidden: Vec<&'static str>,
 }
 

@@ -5,6 +5,7 @@ use super::reading::{Clock, Lines, Seen, Sentinel, Told};
 use crate::address::{Address, Certificates};
 use crate::greeting;
 use rlock_client::{Error, Locks, Reply};
+use rlock_core::words::{self, Argument, COMMANDS, OptionWord};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The settings that a check is about.
@@ -111,32 +112,32 @@ async fn settings(server: &Locks) -> Told<Lines> {
 /// Which commands of rlock this user may not send.
 async fn forbidden(server: &Locks) -> Vec<&'static str> {
     let nobody = nobody();
-    let nobody = nobody.as_str();
-    // A lease, a session and a count that are refused as such; and a lock that nobody has.
-    let harmless: [(&'static str, &[&str]); 13] = [
-        ("acquire", &[nobody, nobody, "0"]),
-        ("racquire", &[nobody, nobody, "0"]),
-        ("wacquire", &[nobody, nobody, "0"]),
-        ("pacquire", &[nobody, nobody, "0", "LIMIT", "1"]),
-        ("macquire", &["1", nobody, nobody, "0"]),
-        ("release", &[nobody, nobody]),
-        ("renew", &[nobody, nobody, "1"]),
-        ("events", &["none"]),
-        ("cancel", &["none"]),
-        ("inspect", &[nobody]),
-        ("queues", &["COUNT", "0"]),
-        ("break", &[nobody]),
-        ("sessions", &["COUNT", "0"]),
-    ];
     let mut forbidden = Vec::new();
-    for (name, arguments) in harmless {
-        let command = format!("RLOCK.{name}");
-        let command = [&[command.as_str()], arguments].concat();
-        if ask(server, &command).await.is_err_and(|why| is_about_the_command(&why)) {
-            forbidden.push(name);
+    for command in COMMANDS {
+        if ask(server, &harmless(command, &nobody)).await.is_err_and(|why| is_about_the_command(&why)) {
+            forbidden.push(command.name);
         }
     }
     forbidden
+}
+
+/// The command in a form that does nothing: it is for a lock without holders, or has a lease, a session, a limit or a count
+/// that is refused.
+fn harmless<'a>(command: &'static words::Command, nobody: &'a str) -> Vec<&'a str> {
+    let mut words = vec![command.name];
+    let mut add = |argument: &Argument| match argument {
+        Argument::Key | Argument::Holder => words.push(nobody),
+        Argument::Keys => words.extend(["1", nobody]),
+        Argument::Tickets => {}
+        _ => words.push("0"),
+    };
+    command.arguments.iter().for_each(&mut add);
+    if command.arguments.is_empty() || command.options.first().is_some_and(OptionWord::is_required) {
+        let option = &command.options[0];
+        words.push(option.words[0]);
+        words.extend(option.arguments().iter().map(|_| "0"));
+    }
+    words
 }
 
 /// A lock that nobody has, nor will have, and a holder of that name.

@@ -2,23 +2,25 @@
 
 use crate::doctor::finding::{Finding, Level};
 use crate::doctor::reading::Reading;
+use rlock_core::words::{self, Command};
 
 /// What it takes to hold a lock and to wait for one.
-const NEEDED: [&str; 5] = ["acquire", "release", "renew", "events", "cancel"];
+const NEEDED: [&Command; 5] = [&words::ACQUIRE, &words::RELEASE, &words::RENEW, &words::EVENTS, &words::CANCEL];
 
 pub fn look(reading: &Reading) -> Vec<Finding> {
     let nodes = reading.nodes.iter().filter_map(|node| Some((node, &node.seen.as_ref().ok()?.forbidden)));
     let found = nodes.flat_map(|(node, forbidden)| {
-        let (needed, others): (Vec<&str>, Vec<_>) = forbidden.iter().partition(|name| NEEDED.contains(name));
+        let is_needed = |name: &&str| NEEDED.iter().any(|command| command.name == *name);
+        let (needed, others): (Vec<&str>, Vec<_>) = forbidden.iter().partition(|name| is_needed(name));
         let told = [(Level::Wrong, needed, "to hold and await locks"), (Level::Note, others, "for what it is for")];
         told.into_iter().filter(|(_, names, _)| !names.is_empty()).map(move |(level, names, purpose)| {
-            let list = |before: &str| names.iter().map(|name| format!("{before}{name}")).collect::<Vec<_>>().join(" ");
-            let what = format!("the user {} may not send {}, each needed {purpose}", reading.user, list("RLOCK."));
+            let what = format!("the user {} may not send {}, each needed {purpose}", reading.user, names.join(" "));
             let finding = if level == Level::Wrong { Finding::wrong } else { Finding::note };
+            let rights: Vec<_> = names.iter().map(|name| format!("+{}", name.to_lowercase())).collect();
             finding("rights", &node.address, what).mended_by(format!(
                 "ACL SETUSER {} {}",
                 reading.user,
-                list("+rlock.")
+                rights.join(" ")
             ))
         })
     });
