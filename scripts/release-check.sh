@@ -15,7 +15,7 @@ wrong() {
 # FILE|BEFORE|AFTER: each line with the version, and what is around it. Wheels, the packages of npm for one platform and
 # binaries take it from these.
 places='Cargo.toml|^version = "|"
-cli/Cargo.toml|^rlock-client = .*version = "|"
+cli/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
 clients/node/package.json|^  "version": "|"
 clients/node/package-lock.json|^ +"version": "|"
 clients/go/rlockotel/go.mod|^.github.com/rlock/rlock/clients/go v|$
@@ -63,7 +63,7 @@ while IFS='|' read -r file before after; do
 done <<<"$places"
 ! grep '^replace' clients/go/go.mod clients/go/rlockotel/go.mod || wrong "a Go module is replaced: users would not get that"
 
-for crate in rlock rlock-client rlock-cli; do
+for crate in rlock rlock-core rlock-client rlock-cli; do
     locked=$(awk -v name="name = \"$crate\"" '$0 == name { getline; gsub(/version = |"/, ""); print }' Cargo.lock)
     [ "$locked" = "$version" ] || wrong "Cargo.lock has $crate $locked, not $version; type: cargo update --workspace"
 done
