@@ -30,7 +30,7 @@ counted() {
     } | xargs -0 awk '
         function part(file, folders) {
             split(substr(file, 3), folders, "/")
-            return folders[1] (folders[1] ~ /^(tests|core|client|clients|chaos|cli|bench|java)$/ ? "/" folders[2] : "")
+            return folders[1] (folders[1] ~ /^(tests|core|client-core|client|clients|chaos|cli|bench|java)$/ ? "/" folders[2] : "")
         }
         FNR == 1 { inside = 0; of = part(FILENAME); shell = FILENAME ~ /\.sh$/ || FILENAME !~ /\.[a-z]+$/; python = FILENAME ~ /\.pyi?$/ }
         { sub(/^[ \t]+/, ""); sub(/[ \t\r]+$/, "") }

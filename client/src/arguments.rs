@@ -1,7 +1,7 @@
 //! Arguments that are refused before anything is sent: the same in all languages.
 
-use crate::engine::Terms;
-use crate::error::Error;
+use rlock_client_core::Error;
+use rlock_client_core::Terms;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

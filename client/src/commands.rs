@@ -1,10 +1,10 @@
 //! Any command to a server that has locks, for programs that are about locks: the command line `rlock` is built on this. It
 //! is sent once, in the client's thread, whoever asks.
 
-use crate::engine::{NodeId, Reply, resp};
-use crate::error::Error;
 use crate::locks::Locks;
 use crate::shell::Shared;
+use rlock_client_core::Error;
+use rlock_client_core::{NodeId, Reply, resp};
 use std::fmt;
 use std::sync::Arc;
 

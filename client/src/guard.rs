@@ -1,14 +1,14 @@
 //! What is held, for as long as it is.
 
-use crate::engine::Fault;
-use crate::error::Error;
 use crate::fencing::{Fenced, Unfenced};
 use crate::foreign::{heard, log};
 use crate::held_lock::HeldLock;
-use crate::loss::Loss;
 use futures_util::StreamExt;
 use futures_util::future::{Either, OptionFuture, select};
 use futures_util::stream::FuturesUnordered;
+use rlock_client_core::Error;
+use rlock_client_core::Fault;
+use rlock_client_core::Loss;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;

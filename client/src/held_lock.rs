@@ -1,10 +1,11 @@
 //! One lock that is held: taking it, knowing whether it is lost, and giving it back when its guard goes.
 
 use crate::alarms::Alarm;
-use crate::engine::{Event, Grant, Lane, Lost, Outcome, Wish};
-use crate::error::{Error, ErrorKind};
-use crate::loss::Loss;
+use crate::lease::{Lease, Lost};
+use crate::logs;
 use crate::shell::Shared;
+use crate::told::{Granted, Telling, Told};
+use rlock_client_core::{CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::iter;
@@ -12,56 +13,62 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 
 pub(crate) struct HeldLock {
     shared: Arc<Shared>,
     grant: Grant,
+    lease: Arc<Lease>,
     is_released: bool,
 }
 
 /// All that was wanted, in this order. `None`: it was not free, for as long as the caller was willing to wait.
 pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<Vec<HeldLock>>, Error> {
     shared.thread.check(&wish.key)?;
-    let (id, about, lane) = (shared.number(), wish.key.clone(), shared.lane(&wish.key));
-    let (tell, told) = oneshot::channel();
-    shared.step(Event::Acquire { id, wish, lane, tell });
-    let outcome = Acquiring { shared, id, told }.await;
-    let outcome = outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, &about)));
-    Ok(outcome?.map(|grant| held(shared, grant)))
+    let lane = shared.lane(&wish.key);
+    let (caller, telling) = shared.asks(|caller| Event::Acquire { caller, wish, lane });
+    Acquiring { shared, caller, telling, is_over: false }.await
 }
 
-fn held(shared: &Arc<Shared>, mut grant: Grant) -> Vec<HeldLock> {
-    let more = std::mem::take(&mut grant.more);
-    let each = |grant| HeldLock { shared: shared.clone(), grant, is_released: false };
-    iter::once(grant).chain(more).map(each).collect()
+fn held(shared: &Arc<Shared>, granted: Granted) -> Vec<HeldLock> {
+    let Granted { mut grant, lease, more } = granted;
+    let more = std::mem::take(&mut grant.more).into_iter().zip(more);
+    let each = |(grant, lease)| {
+        logs::acquired(&grant);
+        HeldLock { shared: shared.clone(), grant, lease, is_released: false }
+    };
+    iter::once((grant, lease)).chain(more).map(each).collect()
 }
 
 /// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard.
 struct Acquiring<'a> {
     shared: &'a Arc<Shared>,
-    id: u64,
-    told: oneshot::Receiver<Outcome>,
+    caller: CallerId,
+    telling: Telling,
+    is_over: bool,
 }
 
 impl Future for Acquiring<'_> {
-    type Output = Option<Outcome>;
+    type Output = Result<Option<Vec<HeldLock>>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.told).poll(context).map(Result::ok)
+        let told = ready!(Pin::new(&mut self.telling).poll(context));
+        self.is_over = true;
+        Poll::Ready(match told {
+            Told::Acquired(outcome) => outcome.map(|granted| granted.map(|granted| held(self.shared, granted))),
+            Told::Released(_) | Told::Replied(_) => Ok(None),
+        })
     }
 }
 
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
-        if self.told.is_terminated() || !self.shared.thread.is_here() {
+        if self.is_over || !self.shared.thread.is_here() {
             return;
         }
-        self.told.close();
-        match self.told.try_recv() {
-            Ok(Ok(Some(grant))) => drop(held(self.shared, grant)),
-            Ok(_) => {}
-            Err(_) => self.shared.step(Event::Abandon(self.id)),
+        // Behind this step no answer comes any more.
+        self.shared.step(Event::Abandon(self.caller));
+        if let Some(Told::Acquired(Ok(Some(granted)))) = self.telling.unheard() {
+            drop(held(self.shared, granted));
         }
     }
 }
@@ -85,12 +92,12 @@ impl HeldLock {
 
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Loss {
-        self.grant.lease.loss()
+        self.lease.loss()
     }
 
     /// A process that was forked from its holder has not got it.
     pub(crate) fn remaining(&self) -> Duration {
-        if self.shared.thread.is_here() { self.grant.lease.remaining(Instant::now()) } else { Duration::ZERO }
+        if self.shared.thread.is_here() { self.lease.remaining(Instant::now()) } else { Duration::ZERO }
     }
 
     /// When an answer should have come to what is sent now.
@@ -100,7 +107,7 @@ impl HeldLock {
 
     /// Resolves when it is lost; never once it was released.
     pub(crate) fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let (mut lost, thread) = (Lost::of(self.grant.lease.clone()), self.shared.thread.clone());
+        let (mut lost, thread) = (Lost::of(self.lease.clone()), self.shared.thread.clone());
         let mut alarm = None;
         poll_fn(move |context| {
             loop {
@@ -126,31 +133,35 @@ impl HeldLock {
 
     /// Gives it back, and waits for the server's word. What is sent is on its way before this is awaited.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
-        let (about, lease) = (self.grant.key.clone(), self.grant.lease.clone());
-        let told = (!self.is_released && self.shared.thread.is_here()).then(|| {
-            let (tell, told) = oneshot::channel();
-            self.give_back(self.shared.lane(&self.grant.key), Some(tell));
-            told
+        let (about, lease) = (self.grant.key.clone(), self.lease.clone());
+        let telling = (!self.is_released && self.shared.thread.is_here()).then(|| {
+            let (grant, lane) = (self.goes(), self.shared.lane(&self.grant.key));
+            self.shared.asks(|caller| Event::Release { grant, lane, caller: Some(caller) }).1
         });
         async move {
-            match told {
+            match telling {
                 // A forked process holds nothing.
                 None => Err(Error::lost(&about, lease.loss())),
-                Some(told) => told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, &about))),
+                Some(telling) => match telling.await {
+                    Told::Released(released) => released,
+                    Told::Acquired(_) | Told::Replied(_) => Err(Error::new(ErrorKind::Unavailable, &about)),
+                },
             }
         }
     }
 
-    fn give_back(&mut self, lane: Lane, tell: Option<oneshot::Sender<Result<(), Error>>>) {
+    fn goes(&mut self) -> Grant {
         self.is_released = true;
-        self.shared.step(Event::Release { grant: self.grant.clone(), lane, tell });
+        self.lease.release();
+        self.grant.clone()
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
         if !self.is_released && self.shared.thread.is_here() {
-            self.give_back(Lane::Own, None);
+            let grant = self.goes();
+            self.shared.step(Event::Release { grant, lane: Lane::Own, caller: None });
         }
     }
 }

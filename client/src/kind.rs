@@ -1,4 +1,4 @@
-//! The kinds of lock: what a server tells of one, and as types what a program asks for.
+//! What a program asks for, as types.
 
 /// What [`Locks::lock`](crate::Locks::lock) and the sides of a read-write lock are.
 #[derive(Clone, Copy, Debug)]
@@ -12,15 +12,3 @@ pub enum Permit {}
 /// What [`Locks::all`](crate::Locks::all) has: all of them are acquired. They have no owner.
 #[derive(Clone, Copy, Debug)]
 pub enum Several {}
-
-/// The kinds of lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// One holder at a time.
-    Plain,
-    /// Many readers, or one writer.
-    ReadWrite,
-    /// At most so many holders as each asks for.
-    Permits,
-}

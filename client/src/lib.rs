@@ -325,8 +325,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod address;
-mod advice;
 mod alarms;
 mod arguments;
 #[cfg(feature = "blocking")]
@@ -335,37 +333,37 @@ mod blocking;
 mod certificates;
 #[cfg(feature = "commands")]
 mod commands;
-mod engine;
-mod error;
 mod fencing;
 mod foreign;
 mod guard;
 mod held_lock;
 mod kind;
+mod lease;
 mod lock;
 mod locks;
-mod loss;
+mod logs;
 mod names;
 mod options;
 mod shell;
+mod told;
 
-pub use address::{Access, Address, Place};
 #[cfg(feature = "blocking")]
 pub use blocking::{block_on, block_on_for};
 #[cfg(feature = "tls")]
 pub use certificates::{Certificates, Identity};
 #[cfg(feature = "commands")]
 pub use commands::Master;
-#[cfg(feature = "commands")]
-pub use engine::resp::Reply;
-pub use error::{Error, ErrorKind};
 pub use fencing::{Fenced, Unfenced};
 pub use guard::Guard;
-pub use kind::{Kind, Permit, Several, Single};
+pub use kind::{Permit, Several, Single};
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
-pub use loss::Loss;
 pub use options::Options;
+#[cfg(feature = "commands")]
+#[doc(inline)]
+pub use rlock_client_core::Reply;
+#[doc(inline)]
+pub use rlock_client_core::{Access, Address, Error, ErrorKind, Kind, Loss, Place};
 
 /// Compiles the examples of the crate's page.
 #[cfg(doctest)]

@@ -1,14 +1,14 @@
 //! A lock by its name, a permit, or several locks, and how they are to be acquired.
 
 use crate::arguments;
-use crate::engine::{Fault, Lasting, Replicas, Side, Terms, Until, Wish};
-use crate::error::{Error, ErrorKind};
 use crate::fencing::{Fenced, Fencing, Unfenced};
 use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::acquire;
 use crate::kind::Single;
 use crate::shell::Shared;
+use rlock_client_core::{Error, ErrorKind};
+use rlock_client_core::{Fault, Lasting, Replicas, Side, Terms, Until, Wish};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;

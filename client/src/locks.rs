@@ -1,10 +1,10 @@
 //! A client, which makes locks.
 
-use crate::engine::Side;
 use crate::fencing::Unfenced;
 use crate::kind::{Permit, Several};
 use crate::lock::{Lock, ReadWriteLock};
 use crate::shell::Shared;
+use rlock_client_core::Side;
 use std::fmt;
 use std::sync::Arc;
 

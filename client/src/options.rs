@@ -1,14 +1,15 @@
 //! The ways to a client: what can be set, and where its servers are.
 
-use crate::address::{Access, Address};
 #[cfg(feature = "tls")]
 use crate::certificates::Certificates;
-use crate::engine::{Engine, Route, Settings};
-use crate::error::Error;
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::shell::{Dialer, Sentinels, Servers, Shared, Thread};
+use rlock_client_core::Error;
+use rlock_client_core::{Access, Address};
+use rlock_client_core::{Engine, Route, Settings};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Settings of a client, and the ways to open it. Starts from [`Locks::options`].
 ///
@@ -143,7 +144,7 @@ impl Options {
     /// nobody answers.
     pub async fn connect_to(self, address: impl TryInto<Address, Error: Into<Error>>) -> Result<Locks, Error> {
         let address = read(address)?;
-        let engine = Engine::at(address, self.settings, Instant::now());
+        let engine = Engine::at(address, self.settings, secret(), Instant::now());
         self.open(engine, Servers::One).await
     }
 
@@ -160,7 +161,7 @@ impl Options {
         nodes: impl IntoIterator<Item = A>,
     ) -> Result<Locks, Error> {
         let seeds = read_all(nodes, "a cluster has at least one")?;
-        let engine = Engine::new(Route::cluster(), self.settings, Instant::now());
+        let engine = Engine::new(Route::cluster(), self.settings, secret(), Instant::now());
         self.open(engine, Servers::Cluster(seeds)).await
     }
 
@@ -192,7 +193,7 @@ impl Options {
         access: Access,
     ) -> Result<Locks, Error> {
         let sentinels = read_all(sentinels, "at least one sentinel is needed")?;
-        let engine = Engine::new(Route::sentinels(), self.settings, Instant::now());
+        let engine = Engine::new(Route::sentinels(), self.settings, secret(), Instant::now());
         let sentinels = Sentinels::new(sentinels, master.into(), access);
         self.open(engine, Servers::Sentinels(Box::new(sentinels))).await
     }
@@ -217,6 +218,10 @@ impl Options {
         }
         Ok(Locks { shared })
     }
+}
+
+fn secret() -> String {
+    Uuid::new_v4().to_string()
 }
 
 fn read_all<A: TryInto<Address, Error: Into<Error>>>(

@@ -3,10 +3,10 @@
 
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
-use crate::address::{Access, Address, Place};
-use crate::engine::fault::{Fault, What};
-use crate::engine::resp::{self, Reply};
 use futures_util::future::select_ok;
+use rlock_client_core::fault::{Fault, What};
+use rlock_client_core::resp::{self, Reply};
+use rlock_client_core::{Access, Address, Place};
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 #[cfg(feature = "tls")]
-use {super::tls::SPEAKS_NO_TLS, crate::error::Cause, std::future::pending, tokio::time::sleep};
+use {super::tls::SPEAKS_NO_TLS, rlock_client_core::error::Cause, std::future::pending, tokio::time::sleep};
 
 /// What all connections of a client have in common.
 #[derive(Clone)]
@@ -246,7 +246,7 @@ impl Conversation {
     /// The next thing that the server says.
     pub(crate) async fn hear(&mut self) -> Result<Reply, Fault> {
         loop {
-            match self.heard.next() {
+            match self.heard.next_reply() {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => {}
                 Err(resp::Garbled) => return Err(Fault::of_set_up(what_else(self.heard.unread()))),

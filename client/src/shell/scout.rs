@@ -6,11 +6,11 @@
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
-use crate::address::{Access, Address};
-use crate::engine::fault::{Fault, What};
-use crate::engine::{Learnt, NO_OWNER, Reply, elsewhere};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use rlock_client_core::fault::{Fault, What};
+use rlock_client_core::{Access, Address};
+use rlock_client_core::{Learnt, NO_OWNER, Reply, elsewhere};
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;

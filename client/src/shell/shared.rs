@@ -12,10 +12,14 @@ use super::dial::Dialer;
 use super::scout::{self, Scout, Sentinels};
 use super::socket::Socket;
 use super::thread::Thread;
-use crate::address::Address;
-use crate::engine::{Action, Engine, Event, Fault, Lane, LineId, NodeId, Reply, Settings, Tell};
-use crate::error::Error;
 use crate::foreign::{self, heard};
+use crate::lease::Lease;
+use crate::logs;
+use crate::told::{Granted, Telling, Told};
+use rlock_client_core::{
+    Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, Grant, GuardId, Lane, LineId, Log, NodeId, Reply,
+    Settings,
+};
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -45,7 +49,9 @@ pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Somebody has to know where locks are.
     looks: Arc<Notify>,
-    last: AtomicU64,
+    /// The number of the next holder, and of the next caller or runtime.
+    holders: AtomicU64,
+    numbers: AtomicU64,
     me: Weak<Self>,
 }
 
@@ -55,13 +61,18 @@ struct Inner {
     sockets: BTreeMap<LineId, (Arc<Socket>, bool)>,
     /// When the engine is stepped next, whatever happens.
     alarm: Option<Instant>,
-    callers: Vec<(runtime::Id, Caller)>,
+    /// What callers wait for.
+    callers: BTreeMap<CallerId, Telling>,
+    /// Of the guards that are there.
+    leases: BTreeMap<GuardId, Arc<Lease>>,
+    runtimes: Vec<(runtime::Id, Runtime)>,
     /// For as long as something is given back that nobody waits for.
     stays: Option<Arc<Shared>>,
 }
 
 /// A runtime from which it is asked.
-struct Caller {
+struct Runtime {
+    number: u64,
     asked: u32,
     last: Instant,
     /// Nothing can be read there.
@@ -87,34 +98,44 @@ impl Shared {
     ) -> Arc<Self> {
         let uuid = Uuid::new_v4();
         let identity = if name.is_empty() { uuid.to_string() } else { format!("{name}:{uuid}") };
-        let (sockets, callers) = Default::default();
-        let inner = Mutex::new(Inner { engine, sockets, alarm: None, callers, stays: None });
-        let (looks, last) = (Arc::<Notify>::default(), AtomicU64::new(1));
-        let shared =
-            Arc::new_cyclic(|me| Self { settings, thread, identity, dialer, inner, looks, last, me: me.clone() });
+        let (sockets, callers, leases, runtimes, alarm, stays) = Default::default();
+        let inner = Mutex::new(Inner { engine, sockets, callers, leases, runtimes, alarm, stays });
+        let (looks, [holders, numbers]) = (Arc::<Notify>::default(), [(); 2].map(|()| AtomicU64::new(1)));
+        let shared = Arc::new_cyclic(|me| Self {
+            settings,
+            thread,
+            identity,
+            dialer,
+            inner,
+            looks,
+            holders,
+            numbers,
+            me: me.clone(),
+        });
         shared.watch(servers);
         shared
     }
 
     /// A number that nobody else has.
     pub(crate) fn number(&self) -> u64 {
-        self.last.fetch_add(1, Relaxed)
+        self.numbers.fetch_add(1, Relaxed)
     }
 
     /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
     pub(crate) fn fresh_holder(&self) -> Arc<[u8]> {
-        Arc::from(format!("{}:{}", self.identity, self.number()).into_bytes())
+        Arc::from(format!("{}:{}", self.identity, self.holders.fetch_add(1, Relaxed)).into_bytes())
     }
 
     /// By which lane it is asked what this task waits for.
     pub(crate) fn lane(&self, key: &[u8]) -> Lane {
         let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
-        let (now, lane) = (Instant::now(), Lane::Caller(here.id()));
+        let now = Instant::now();
         let mut inner = self.inner();
-        let caller = inner.caller(here.id(), now);
-        caller.asked = caller.asked.saturating_add(1);
-        let rested = now - mem::replace(&mut caller.last, now);
-        if caller.asked < ASKS_OFTEN || caller.is_unfit {
+        let runtime = inner.runtime(here.id(), now, || self.number());
+        runtime.asked = runtime.asked.saturating_add(1);
+        let rested = now - mem::replace(&mut runtime.last, now);
+        let lane = Lane::Caller(runtime.number);
+        if runtime.asked < ASKS_OFTEN || runtime.is_unfit {
             return Lane::Own;
         }
         if rested > UNREAD_MAX {
@@ -129,28 +150,58 @@ impl Shared {
 
     /// Hands on what has come.
     fn read(&self, line: LineId, socket: &Socket) {
-        if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(line, bytes.to_vec()))) {
+        if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(line, bytes))) {
             self.inner().sockets.remove(&line);
             self.step(Event::Broken(line, Fault::silent(why)));
         }
     }
 
+    /// Asks the engine for a caller, who has a number from now on.
+    pub(crate) fn asks<'a>(&self, event: impl FnOnce(CallerId) -> Event<'a>) -> (CallerId, Telling) {
+        let (caller, telling) = (self.number(), Telling::default());
+        self.step_for(event(caller), Some((caller, telling.clone())));
+        (caller, telling)
+    }
+
     /// The engine's next step. Only in the process that opened the client: in another one, its lock may never open.
-    pub(crate) fn step(&self, event: Event) {
-        let (mut to_write, mut later) = (Vec::new(), Vec::new());
+    pub(crate) fn step(&self, event: Event<'_>) {
+        self.step_for(event, None);
+    }
+
+    /// What others may read at any time is written while the engine is locked, in the order of its effects. What calls
+    /// other code or the system is done behind the lock.
+    fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, Telling)>) {
+        let mut later = Vec::new();
         let let_go = {
             let mut inner = self.inner();
-            let Inner { engine, sockets, alarm, stays, .. } = &mut *inner;
-            for action in engine.step(event, Instant::now()) {
-                match action {
-                    Action::Send { line, bytes, at_once } => {
+            let Inner { engine, sockets, callers, leases, alarm, stays, .. } = &mut *inner;
+            match &event {
+                Event::Abandon(caller) => _ = callers.remove(caller),
+                Event::Release { grant, .. } => _ = leases.remove(&grant.guard),
+                _ => {}
+            }
+            callers.extend(caller);
+            for effect in engine.step(event, Instant::now()) {
+                match effect {
+                    Effect::Send { line, bytes, at_once } => {
                         if let Some((socket, is_a_callers)) = sockets.get(&line) {
                             socket.add(&bytes);
-                            to_write.push((line, socket.clone(), *is_a_callers, at_once));
+                            later.push(Later::Write(line, socket.clone(), *is_a_callers, at_once));
                         }
                     }
-                    Action::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
-                    action => later.push(action),
+                    Effect::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
+                    Effect::Notify(caller, answer) => {
+                        let told = told(answer, leases);
+                        let waker = callers.remove(&caller).and_then(|telling| telling.tell(told));
+                        later.extend(waker.map(Later::Wake));
+                    }
+                    Effect::Guard(guard, standing) => {
+                        let woken = leases.get(&guard).map(|lease| lease.stands(standing));
+                        later.extend(woken.into_iter().flatten().map(Later::Wake));
+                    }
+                    Effect::Connect { line, lane, address } => later.push(Later::Connect(line, lane, address)),
+                    Effect::LookUp => later.push(Later::LookUp),
+                    Effect::Log(log) => later.push(Later::Log(log)),
                 }
             }
             if let Some(next) = engine.next().filter(|next| alarm.is_none_or(|set| *next < set)) {
@@ -160,21 +211,22 @@ impl Shared {
             let is_needed = engine.has_unfinished();
             mem::replace(stays, if is_needed { self.me.upgrade() } else { None })
         };
-        for (line, socket, is_a_callers, at_once) in to_write {
-            if at_once {
-                socket.write();
-            } else {
-                socket.write_soon();
-            }
-            if is_a_callers {
-                self.sees_to(line, socket);
-            }
-        }
-        for action in later {
-            match action {
-                Action::Connect { line, lane, address } => self.connect(line, lane, address),
-                Action::LookUp => self.looks.notify_one(),
-                Action::Send { .. } | Action::Close(_) => {}
+        for it in later {
+            match it {
+                Later::Write(line, socket, is_a_callers, at_once) => {
+                    if at_once {
+                        socket.write();
+                    } else {
+                        socket.write_soon();
+                    }
+                    if is_a_callers {
+                        self.sees_to(line, socket);
+                    }
+                }
+                Later::Wake(waker) => waker.wake(),
+                Later::Connect(line, lane, address) => self.connect(line, lane, address),
+                Later::LookUp => self.looks.notify_one(),
+                Later::Log(log) => logs::write(log),
             }
         }
         // Outside of the lock, as this may be the last of it.
@@ -185,7 +237,9 @@ impl Shared {
         let (me, dialer, thread) = (self.me.clone(), self.dialer.clone(), self.thread.clone());
         // Where it is to live. What asks by a caller's lane does so from the caller's runtime.
         let there = match lane {
-            Lane::Caller(id) => Handle::try_current().ok().filter(|here| here.id() == id),
+            Lane::Caller(number) => {
+                Handle::try_current().ok().filter(|here| self.inner().is_runtime(here.id(), number))
+            }
             _ => None,
         };
         let there = there.unwrap_or_else(|| self.thread.runtime.clone());
@@ -232,19 +286,21 @@ impl Shared {
         node: Option<NodeId>,
         bytes: Vec<u8>,
     ) -> Result<Reply, Error> {
-        self.answered(about, |tell| Event::Ask { key: Arc::from(key), node, bytes, tell }).await
+        self.answered(about, |caller| Event::Ask { key: Arc::from(key), node, bytes, caller }).await
     }
 
     /// Waits until it is known where locks are: in a cluster, where they are now.
     pub(crate) async fn learn(&self, about: &[u8]) -> Result<(), Error> {
-        self.answered(about, Event::Learn).await
+        self.answered(about, Event::Learn).await.map(drop)
     }
 
-    async fn answered<T>(&self, about: &[u8], event: impl FnOnce(Tell<Result<T, Fault>>) -> Event) -> Result<T, Error> {
+    async fn answered<'a>(&self, about: &[u8], event: impl FnOnce(CallerId) -> Event<'a>) -> Result<Reply, Error> {
         self.thread.check(about)?;
-        let (tell, told) = oneshot::channel();
-        self.step(event(tell));
-        let answer = heard(told).await.unwrap_or_else(|_| Err(Fault::broken()));
+        let (_, telling) = self.asks(event);
+        let answer = match heard(telling).await {
+            Told::Replied(answer) => answer,
+            Told::Acquired(_) | Told::Released(_) => Err(Fault::broken()),
+        };
         answer.map_err(|fault| fault.into_error(about))
     }
 
@@ -252,9 +308,8 @@ impl Shared {
     pub(crate) async fn settle(&self) {
         // In another process nothing of it goes on.
         if self.thread.is_here() {
-            let (tell, told) = oneshot::channel();
-            self.step(Event::Settle(tell));
-            let _ = heard(told).await;
+            let (_, telling) = self.asks(Event::Settle);
+            heard(telling).await;
         }
     }
 
@@ -280,18 +335,47 @@ impl Drop for Shared {
 impl Inner {
     /// Of so many runtimes the one that has asked last takes the place of the one that has not for longest: most that there
     /// ever were have ended.
-    fn caller(&mut self, id: runtime::Id, now: Instant) -> &mut Caller {
-        let callers = &mut self.callers;
-        let known = callers.iter().position(|(of, _)| *of == id);
+    fn runtime(&mut self, id: runtime::Id, now: Instant, number: impl FnOnce() -> u64) -> &mut Runtime {
+        let runtimes = &mut self.runtimes;
+        let known = runtimes.iter().position(|(of, _)| *of == id);
         let place = known.unwrap_or_else(|| {
-            let new = (id, Caller { asked: 0, last: now, is_unfit: false });
-            match (0..callers.len()).min_by_key(|place| callers[*place].1.last) {
-                Some(oldest) if callers.len() >= RUNTIMES_MAX => callers[oldest] = new,
-                _ => callers.push(new),
+            let new = (id, Runtime { number: number(), asked: 0, last: now, is_unfit: false });
+            match (0..runtimes.len()).min_by_key(|place| runtimes[*place].1.last) {
+                Some(oldest) if runtimes.len() >= RUNTIMES_MAX => runtimes[oldest] = new,
+                _ => runtimes.push(new),
             }
-            callers.iter().position(|(of, _)| *of == id).unwrap_or_default()
+            runtimes.iter().position(|(of, _)| *of == id).unwrap_or_default()
         });
-        &mut callers[place].1
+        &mut runtimes[place].1
+    }
+
+    fn is_runtime(&self, id: runtime::Id, number: u64) -> bool {
+        self.runtimes.iter().any(|(of, runtime)| *of == id && runtime.number == number)
+    }
+}
+
+/// What is done when the engine is not locked any more.
+enum Later {
+    /// And whether it is read in a caller's runtime, and written at once.
+    Write(LineId, Arc<Socket>, bool, bool),
+    Wake(Waker),
+    Connect(LineId, Lane, Arc<Address>),
+    LookUp,
+    Log(Log),
+}
+
+/// The engine's answer, with what its caller is to know of the leases that it has.
+fn told(answer: Answer, leases: &mut BTreeMap<GuardId, Arc<Lease>>) -> Told {
+    let mut lease =
+        |grant: &Grant| leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone();
+    match answer {
+        Answer::Acquired(Ok(Some(grant))) => {
+            let (lease, more) = (lease(&grant), grant.more.iter().map(lease).collect());
+            Told::Acquired(Ok(Some(Granted { grant, lease, more })))
+        }
+        Answer::Acquired(outcome) => Told::Acquired(outcome.map(|_| None)),
+        Answer::Released(released) => Told::Released(released),
+        Answer::Replied(reply) => Told::Replied(reply),
     }
 }
 
@@ -341,8 +425,9 @@ impl Driven {
         if let Some(shared) = self.me.upgrade().filter(|_| !mem::replace(&mut self.is_over, true)) {
             let mut inner = shared.inner();
             inner.sockets.remove(&self.line);
-            if let (Lane::Caller(id), false) = (self.lane, self.is_watched) {
-                inner.caller(id, Instant::now()).is_unfit = true;
+            if let (Lane::Caller(number), false) = (self.lane, self.is_watched) {
+                let unfit = inner.runtimes.iter_mut().find(|(_, runtime)| runtime.number == number);
+                unfit.into_iter().for_each(|(_, runtime)| runtime.is_unfit = true);
             }
             drop(inner);
             shared.step(Event::Broken(self.line, Fault::silent(why)));
@@ -366,7 +451,7 @@ async fn drive(mut driven: Driven) {
     if !driven.socket.is_here() {
         return;
     }
-    let tell = |event| {
+    let tell = |event: Event<'_>| {
         if let Some(shared) = me.upgrade() {
             shared.step(event);
         }
@@ -377,7 +462,7 @@ async fn drive(mut driven: Driven) {
             // Not before: what is sent by a line that turns out to be read by nobody is lost with it.
             tell(Event::Connected(line));
             loop {
-                if let Err(error) = watched.goes_on(|bytes| tell(Event::Received(line, bytes.to_vec()))).await {
+                if let Err(error) = watched.goes_on(|bytes| tell(Event::Received(line, bytes))).await {
                     break error;
                 }
             }

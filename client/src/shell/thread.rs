@@ -8,8 +8,8 @@
 //! told so. What is opened there has a thread of its own.
 
 use crate::alarms::Alarms;
-use crate::error::{Error, ErrorKind};
 use crate::foreign;
+use rlock_client_core::{Error, ErrorKind};
 use std::io;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};

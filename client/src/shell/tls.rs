@@ -1,7 +1,7 @@
 //! TLS, with certificates that are read once and not for each connection: the system's, or those that the program gives.
 
 use crate::certificates::{Certificates, Identity};
-use crate::error::{Cause, Error, ErrorKind};
+use rlock_client_core::error::{Cause, Error, ErrorKind};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};

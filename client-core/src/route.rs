@@ -6,13 +6,12 @@
 
 use super::fault::Fault;
 use super::session::Session;
-use super::{Action, Engine, Lane, LineId, NodeId, Tell};
+use super::{Answer, CallerId, Effect, Engine, Lane, LineId, NodeId, Reply};
 use crate::address::{Address, Place};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(crate) const NO_OWNER: &str =
-    "no node of the cluster has this lock now: try later; redis-cli CLUSTER INFO tells more";
+pub const NO_OWNER: &str = "no node of the cluster has this lock now: try later; redis-cli CLUSTER INFO tells more";
 
 const SLOTS: u16 = 16_384;
 
@@ -23,7 +22,7 @@ pub(super) struct Node {
 }
 
 /// Where locks are.
-pub(crate) enum Route {
+pub enum Route {
     Single(NodeId),
     Sentinels {
         master: Option<NodeId>,
@@ -37,7 +36,7 @@ pub(crate) enum Route {
 }
 
 /// What servers say when they are asked where locks are.
-pub(crate) enum Learnt {
+pub enum Learnt {
     /// Of a cluster: first and last slot, and their owner.
     Slots(Vec<(u16, u16, Address)>),
     Master(Address),
@@ -59,11 +58,11 @@ impl Node {
 }
 
 impl Route {
-    pub(crate) fn sentinels() -> Self {
+    pub fn sentinels() -> Self {
         Self::Sentinels { master: None, is_stale: false }
     }
 
-    pub(crate) fn cluster() -> Self {
+    pub fn cluster() -> Self {
         Self::Cluster { owners: vec![None; usize::from(SLOTS)], stale: HashSet::new() }
     }
 
@@ -103,7 +102,7 @@ impl Engine {
         self.route.node(key) == Some(node)
     }
 
-    pub(crate) fn node_at(&mut self, address: Address) -> NodeId {
+    pub fn node_at(&mut self, address: Address) -> NodeId {
         let known = self.nodes.iter().find(|(_, node)| node.address.place == address.place).map(|(id, _)| *id);
         known.unwrap_or_else(|| {
             let id = NodeId(self.next_id());
@@ -130,12 +129,11 @@ impl Engine {
         Some(node)
     }
 
-    pub(super) fn learns(&mut self, tell: Tell<Result<(), Fault>>) {
+    pub(super) fn learns(&mut self, caller: CallerId) {
         if !self.route.is_cluster() && self.route.node(b"").is_some() {
-            // Whoever wants to know may have gone.
-            let _ = tell.send(Ok(()));
+            self.effects.push(Effect::Notify(caller, Answer::Replied(Ok(Reply::Nil))));
         } else {
-            self.learning.push(tell);
+            self.learning.push(caller);
             self.look_up();
         }
     }
@@ -155,8 +153,9 @@ impl Engine {
             }
             Err(fault) => Some(fault),
         };
-        for tell in std::mem::take(&mut self.learning) {
-            let _ = tell.send(fault.clone().map_or(Ok(()), Err));
+        for caller in self.learning.drain(..) {
+            let known = fault.clone().map_or(Ok(Reply::Nil), Err);
+            self.effects.push(Effect::Notify(caller, Answer::Replied(known)));
         }
         for errand in std::mem::take(&mut self.parked) {
             match (&fault, self.route.node(&errand.key)) {
@@ -202,7 +201,7 @@ impl Engine {
         let Some(node) = self.nodes.remove(&id) else { return };
         let lines: Vec<_> = self.lines.iter().filter(|(_, line)| line.node == id).map(|(line, _)| *line).collect();
         for line in lines {
-            self.actions.push(Action::Close(line));
+            self.effects.push(Effect::Close(line));
             self.line_ends(line, why);
         }
         if let Some(session) = node.session {
@@ -213,12 +212,12 @@ impl Engine {
     /// Somebody has to know where things are: one look is enough for all who do.
     pub(super) fn look_up(&mut self) {
         if !std::mem::replace(&mut self.looks, true) {
-            self.actions.push(Action::LookUp);
+            self.effects.push(Effect::LookUp);
         }
     }
 
     /// The addresses of nodes that may know where the slots are.
-    pub(crate) fn known(&self) -> Vec<Arc<Address>> {
+    pub fn known(&self) -> Vec<Arc<Address>> {
         self.nodes.values().map(|node| node.address.clone()).collect()
     }
 
@@ -228,8 +227,7 @@ impl Engine {
     }
 
     /// All servers that locks are on.
-    #[cfg(feature = "commands")]
-    pub(crate) fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
+    pub fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
         let masters: std::collections::BTreeSet<_> = match &self.route {
             Route::Single(node) => [*node].into(),
             Route::Sentinels { master, .. } => master.iter().copied().collect(),
@@ -240,7 +238,7 @@ impl Engine {
 }
 
 /// An address like this one, at another `host:port`; of the same host, if none is told.
-pub(crate) fn elsewhere(pattern: &Address, place: &str) -> Option<Address> {
+pub fn elsewhere(pattern: &Address, place: &str) -> Option<Address> {
     let (host, port) = place.rsplit_once(':')?;
     let (host, port) = (host.trim_matches(['[', ']']), port.parse().ok()?);
     let host = match (&pattern.place, host) {

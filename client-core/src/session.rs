@@ -16,7 +16,6 @@ use super::{Asker, Body, Engine, Errand, Lane, NodeId, Timer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// How long the server keeps the places of a session that says nothing. So long its waiters can hold others up when
 /// this machine is gone without a word; so soon it is noticed here that the connection is.
@@ -99,7 +98,7 @@ impl Engine {
             return None;
         };
         let session = known.session.get_or_insert_with(|| Session {
-            name: Uuid::new_v4().to_string().into(),
+            name: format!("{}:{serial}", self.secret).into(),
             serial,
             state: State::Opening,
             last_ticket: 0,
@@ -237,7 +236,7 @@ impl Engine {
     fn line_fails(&mut self, node: NodeId, why: &Fault) {
         // First, so that it is not told of its own line's end.
         if let Some(line) = self.nodes.get(&node).and_then(|node| node.line(Lane::Poll)) {
-            self.actions.push(super::Action::Close(line));
+            self.effects.push(super::Effect::Close(line));
             self.line_ends(line, &Fault::broken());
         }
         self.session_broke(node, why);

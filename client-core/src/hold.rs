@@ -4,21 +4,29 @@
 //! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there
 //! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
 //! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
+//!
+//! **The deadline.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server
+//! has started it later than that. The deadline is a margin before that, for two clocks that run at different speeds. When
+//! it has passed, or the server says that nothing is held, the guard is lost, for good: a renewal that comes through later
+//! does not undo what happened in between.
 
-use super::lease::{Lease, vouched_until};
 use super::pause::Pause;
 use super::request::{Extent, Leased};
 use super::terms::{Replicas, Side};
+use super::{Effect, Name, Standing};
 use crate::loss::Loss;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Until when a guard is guaranteed, or why it is lost.
+pub(super) type Vouched = Result<Instant, Loss>;
+
 pub(super) struct Hold {
-    pub key: Arc<[u8]>,
-    pub holder: Arc<[u8]>,
+    pub key: Name,
+    pub holder: Name,
     /// The caller chose the holder, so others may hold something under it that is not ours to give back.
     pub named: bool,
+    /// Also those that are lost, until they go.
     guards: Vec<Guarded>,
     sides: [Count; Side::ALL.len()],
     /// The attempts of an owner, in the order in which they came: only the first one asks.
@@ -34,11 +42,29 @@ pub(super) struct Hold {
     pub keep: Option<Keep>,
 }
 
+/// One grant, which its caller has or is about to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuardId(pub(super) u64);
+
 struct Guarded {
-    lease: Arc<Lease>,
+    id: GuardId,
     side: Side,
     end: End,
     replicas: Option<Replicas>,
+    /// Until when it is guaranteed, while it is not lost.
+    until: Instant,
+    is_lost: bool,
+    /// Why it is lost, or would be if no renewal succeeds.
+    trouble: Option<Loss>,
+}
+
+impl Guarded {
+    fn standing(&self, now: Instant) -> Vouched {
+        match !self.is_lost && self.until > now {
+            true => Ok(self.until),
+            false => Err(self.trouble.clone().unwrap_or(Loss::Ended)),
+        }
+    }
 }
 
 /// How a lease ends.
@@ -94,7 +120,7 @@ pub(super) struct Began {
 }
 
 impl Hold {
-    pub(super) fn new(key: Arc<[u8]>, holder: Arc<[u8]>, named: bool, now: Instant) -> Self {
+    pub(super) fn new(key: Name, holder: Name, named: bool, now: Instant) -> Self {
         let (guards, sides, gate, longest, in_the_way, users, keep) = Default::default();
         Self { key, holder, named, guards, sides, gate, until: now, longest, in_the_way, users, keep }
     }
@@ -116,12 +142,12 @@ impl Hold {
         }
     }
 
-    /// Whether there are guards already.
+    /// Whether there are guards that count already.
     pub(super) fn is_shared(&self) -> bool {
-        !self.guards.is_empty()
+        self.guards.iter().any(|guard| !guard.is_lost)
     }
 
-    /// Whether there are guards that are not lost.
+    /// Whether there are guards whose lease has not ended.
     pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
         self.is_shared() && self.until > now
     }
@@ -145,21 +171,22 @@ impl Hold {
         self.is_doubtful(side) && self.is_idle(side)
     }
 
-    /// It was granted, to a guard of this lease.
+    /// It was granted, to this guard.
     pub(super) fn attempt_granted(
         &mut self,
-        side: Side,
-        doubtful: bool,
+        id: GuardId,
+        (side, doubtful): (Side, bool),
         began: Began,
         end: impl FnOnce(Instant) -> End,
         now: Instant,
-    ) -> Arc<Lease> {
+        effects: &mut Vec<Effect>,
+    ) {
         let until = vouched_until(began.lease);
         self.sides[side as usize].attempts -= 1;
         self.sides[side as usize].doubtful |= doubtful;
         let others = self.is_vouched_for(now);
         if !others {
-            self.void(None, now);
+            self.void(None, now, effects);
         }
         self.until = match others {
             // Nobody has confirmed this one to those who want that.
@@ -167,70 +194,95 @@ impl Hold {
             true => self.until.min(until),
             false => until,
         };
-        let lease = Arc::new(Lease::new(self.until));
-        self.guards.push(Guarded { lease: lease.clone(), side, end: end(until), replicas: began.replicas });
-        self.tell_until();
-        lease
+        let (end, until, replicas, is_lost, trouble) = (end(until), self.until, began.replicas, false, None);
+        self.guards.push(Guarded { id, side, end, replicas, until, is_lost, trouble });
+        self.prolong(effects);
     }
 
     /// The lease was restarted. Returns whether that came in time.
-    pub(super) fn renewed(&mut self, lease: Leased, now: Instant) -> bool {
+    pub(super) fn renewed(&mut self, lease: Leased, now: Instant, effects: &mut Vec<Effect>) -> bool {
         let in_time = self.until > now;
         if in_time {
             self.until = self.until.max(vouched_until(lease));
-            self.tell_until();
+            self.prolong(effects);
         } else {
-            self.void(None, now);
+            self.void(None, now, effects);
         }
         in_time
     }
 
-    pub(super) fn not_renewed(&self, loss: &Loss) {
-        self.guards.iter().for_each(|guard| guard.lease.is_troubled(loss.clone()));
+    pub(super) fn not_renewed(&mut self, loss: &Loss, effects: &mut Vec<Effect>) {
+        for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
+            guard.trouble = Some(loss.clone());
+            effects.push(Effect::Guard(guard.id, Standing::Troubled(loss.clone())));
+        }
     }
 
-    fn tell_until(&self) {
-        for guard in &self.guards {
-            guard.lease.set_until(match guard.end {
+    fn prolong(&mut self, effects: &mut Vec<Effect>) {
+        for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
+            guard.until = match guard.end {
                 End::Kept => self.until,
                 End::Fixed(end) => end.min(self.until),
-            });
+            };
+            guard.trouble = None;
+            effects.push(Effect::Guard(guard.id, Standing::Until(guard.until)));
         }
     }
 
     /// Nothing can be vouched for any more: the guards that there are do not count, though the server may still count
     /// their holds.
-    pub(super) fn void(&mut self, loss: Option<Loss>, now: Instant) {
-        for guard in self.guards.drain(..) {
+    ///
+    /// That the server knows nothing of a lease that has ended is no reason of its own: this program stalled, and may have
+    /// reported another reason already.
+    pub(super) fn void(&mut self, loss: Option<Loss>, now: Instant, effects: &mut Vec<Effect>) {
+        for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
             self.sides[guard.side as usize].doubtful = true;
-            guard.lease.is_lost(loss.clone(), now);
+            let loss = loss.clone().filter(|loss| guard.until > now || *loss != Loss::NotHeld);
+            guard.trouble = loss.or_else(|| guard.trouble.take());
+            guard.is_lost = true;
+            let why = guard.trouble.clone().unwrap_or(Loss::Ended);
+            effects.push(Effect::Guard(guard.id, Standing::Lost(why)));
         }
         self.until = self.until.min(now);
     }
 
-    /// A guard goes. Returns what has to be given back, if anything. One whose lease has ended may have nothing at the server
-    /// any more, and must not take what was granted to others since.
-    pub(super) fn guard_goes(&mut self, side: Side, lease: &Arc<Lease>, is_vouched: bool) -> Option<Extent> {
-        let place = self.guards.iter().position(|guard| Arc::ptr_eq(&guard.lease, lease));
-        let counts = place.map(|place| self.guards.swap_remove(place)).is_some();
-        match (self.is_idle(side), counts) {
+    /// A guard goes. Returns until when it was guaranteed, or why it was lost before; and what has to be released, if
+    /// anything. A guard whose lease has ended may have nothing at the server any more, and must not take what others were
+    /// granted since.
+    pub(super) fn guard_goes(&mut self, side: Side, id: GuardId, now: Instant) -> (Vouched, Option<Extent>) {
+        let place = self.guards.iter().position(|guard| guard.id == id);
+        let guard = place.map(|place| self.guards.swap_remove(place));
+        let (counts, vouched) = match guard {
+            Some(guard) => (!guard.is_lost, guard.standing(now)),
+            None => (false, Err(Loss::Ended)),
+        };
+        let extent = match (self.is_idle(side), counts) {
             (true, _) if self.is_doubtful(side) || !self.named => Some(Extent::All),
-            (is_idle, true) if is_idle || is_vouched => Some(Extent::One),
+            (is_idle, true) if is_idle || vouched.is_ok() => Some(Extent::One),
             (_, true) => {
                 self.sides[side as usize].doubtful = true;
                 None
             }
             (_, false) => None,
-        }
+        };
+        (vouched, extent)
+    }
+
+    pub(super) fn standing(&self, id: GuardId, now: Instant) -> Vouched {
+        self.guards.iter().find(|guard| guard.id == id).map_or(Err(Loss::Ended), |guard| guard.standing(now))
     }
 
     /// Those who confirm each renewal: all of this holder's have one lease.
     pub(super) fn replicas(&self) -> Option<Replicas> {
-        self.guards.iter().filter_map(|guard| guard.replicas).max_by_key(|replicas| replicas.wanted)
+        self.guards
+            .iter()
+            .filter(|guard| !guard.is_lost)
+            .filter_map(|guard| guard.replicas)
+            .max_by_key(|replicas| replicas.wanted)
     }
 
     pub(super) fn is_kept(&self) -> bool {
-        self.guards.iter().any(|guard| matches!(guard.end, End::Kept))
+        self.guards.iter().any(|guard| !guard.is_lost && matches!(guard.end, End::Kept))
     }
 
     /// A hold may have been given back or not. Returns whether it is time to give back all.
@@ -253,6 +305,18 @@ impl Hold {
 
     /// Whether there is neither a guard of this side nor an attempt to acquire it.
     pub(super) fn is_idle(&self, side: Side) -> bool {
-        self.sides[side as usize].attempts == 0 && !self.guards.iter().any(|guard| guard.side == side)
+        self.sides[side as usize].attempts == 0 && !self.guards.iter().any(|guard| !guard.is_lost && guard.side == side)
     }
+}
+
+/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and
+/// timers that count in milliseconds.
+fn margin(lease: Duration) -> Duration {
+    lease / 100 + Duration::from_millis(2)
+}
+
+pub(super) fn vouched_until(lease: Leased) -> Instant {
+    let Leased { after, length } = lease;
+    // A lease so long that it cannot be added is one that the server has refused.
+    after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
 }

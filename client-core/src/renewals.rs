@@ -14,11 +14,9 @@ use super::hold::{Keep, Renewal};
 use super::pause::Pause;
 use super::request::{self, Leased};
 use super::terms::Replicas;
-use super::{Asker, Body, Engine, HoldId, Lane, NodeId, Timer};
-use crate::foreign::log;
+use super::{Asker, Body, Effect, Engine, HoldId, Lane, Log, NodeId, Timer};
 use crate::loss::Loss;
 use std::time::{Duration, Instant};
-use tracing::{Level, debug, trace, warn};
 
 /// A lease is renewed when this part of it is over.
 const INTERVALS_PER_LEASE: u32 = 3;
@@ -189,48 +187,43 @@ impl Engine {
     fn report(&mut self, id: HoldId, renewed: Renewed) {
         let now = self.now;
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        let names = Names(hold.key.clone(), hold.holder.clone());
-        let next = match renewed {
-            Renewed::Yes(lease) if hold.renewed(lease, now) => {
-                log(Level::TRACE, || move || trace!(lock = %names.lock(), holder = %names.holder(), "renewed"));
-                hold.keep.as_mut().map(|keep| {
+        let (lock, effects) = (hold.key.clone(), &mut self.effects);
+        let lost = match renewed {
+            Renewed::Yes(lease) if hold.renewed(lease, now, effects) => {
+                effects.push(Effect::Log(Log::Renewed { lock, holder: hold.holder.clone() }));
+                let next = hold.keep.as_mut().map(|keep| {
                     (keep.failing, keep.running) = (None, lease.length);
                     let regular = lease.after + keep.running.min(keep.lease) / INTERVALS_PER_LEASE;
                     if std::mem::take(&mut keep.again) { now } else { regular }
-                })
+                });
+                return self.is_due_if(id, next);
             }
-            Renewed::Yes(_) => {
-                names.lost(Loss::Ended);
-                None
-            }
-            Renewed::Gone => {
-                hold.void(Some(Loss::NotHeld), now);
-                names.lost(Loss::NotHeld);
-                None
-            }
-            Renewed::Overwritten(fault) => {
-                let loss = Loss::Overwritten(fault.into_error(&names.0));
-                hold.void(Some(loss.clone()), now);
-                names.lost(loss);
-                None
-            }
+            Renewed::Yes(_) => Loss::Ended,
+            Renewed::Gone => Loss::NotHeld,
+            Renewed::Overwritten(fault) => Loss::Overwritten(fault.into_error(&lock)),
             Renewed::Failed(fault) => {
-                let (left, loss) = (hold.remaining(now), Loss::NotRenewed(fault.into_error(&names.0)));
-                hold.not_renewed(&loss);
-                if left.is_zero() {
-                    names.lost(loss);
-                    None
-                } else {
-                    let log_names = names.clone();
-                    log(Level::DEBUG, || move || debug!(lock = %log_names.lock(), why = %loss, "not renewed"));
-                    hold.keep.as_mut().map(|keep| {
+                let (left, why) = (hold.remaining(now), Loss::NotRenewed(fault.into_error(&lock)));
+                hold.not_renewed(&why, effects);
+                if !left.is_zero() {
+                    effects.push(Effect::Log(Log::NotRenewed { lock, why }));
+                    let next = hold.keep.as_mut().map(|keep| {
                         keep.again = false;
                         let soon = keep.failing.get_or_insert_with(Pause::short).next();
                         now + (left / RETRY_PARTS).clamp(RETRY_MIN, RETRY_MAX).min(soon)
-                    })
+                    });
+                    return self.is_due_if(id, next);
                 }
+                why
             }
         };
+        if matches!(lost, Loss::NotHeld | Loss::Overwritten(_)) {
+            hold.void(Some(lost.clone()), now, effects);
+        }
+        effects.push(Effect::Log(Log::Lost { lock, holder: hold.holder.clone(), why: lost }));
+        self.is_due_if(id, None);
+    }
+
+    fn is_due_if(&mut self, id: HoldId, next: Option<Instant>) {
         match next {
             Some(next) => self.is_due(id, next),
             None => self.keep_no_more(id),
@@ -256,24 +249,5 @@ impl Engine {
             self.due.remove(&(at, id));
             self.is_due(id, now);
         }
-    }
-}
-
-/// For the logs.
-#[derive(Clone)]
-struct Names(std::sync::Arc<[u8]>, std::sync::Arc<[u8]>);
-
-impl Names {
-    fn lock(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
-    }
-
-    fn holder(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.1)
-    }
-
-    fn lost(&self, why: Loss) {
-        let names = self.clone();
-        log(Level::WARN, || move || warn!(lock = %names.lock(), holder = %names.holder(), %why, "lost"));
     }
 }

@@ -3,15 +3,15 @@
 
 use super::super::pause::Pause;
 use super::super::request::{Cancelled, Extent};
-use super::super::{Asker, Engine, Lane, Timer};
+use super::super::{Answer, Asker, Effect, Engine, Lane, Timer};
 use super::{Attempt, Outcome, State};
 use crate::loss::Loss;
 
 impl Engine {
     /// Its caller waits no longer.
-    pub(in crate::engine) fn abandon(&mut self, id: u64) {
+    pub(crate) fn abandon(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        self.leaving += usize::from(attempt.tell.take().is_some());
+        self.leaving += usize::from(std::mem::take(&mut attempt.is_awaited));
         if let State::Confirming { grant, .. } = &attempt.state {
             let grant = grant.clone();
             self.gives_back(&grant);
@@ -22,9 +22,8 @@ impl Engine {
     }
 
     pub(super) fn ends(&mut self, id: u64, outcome: Outcome) {
-        if let Some(tell) = self.attempts.get_mut(&id).and_then(|attempt| attempt.tell.take()) {
-            // Its caller may have gone.
-            let _ = tell.send(outcome);
+        if self.attempts.get_mut(&id).is_some_and(|attempt| std::mem::take(&mut attempt.is_awaited)) {
+            self.effects.push(Effect::Notify(id, Answer::Acquired(outcome)));
             self.leaving += 1;
         }
         self.leaves(id);
@@ -97,7 +96,7 @@ impl Engine {
     pub(super) fn forget_attempt(&mut self, id: u64) -> Option<Attempt> {
         self.leave_crowd(id);
         let attempt = self.attempts.remove(&id)?;
-        self.leaving -= usize::from(attempt.tell.is_none());
+        self.leaving -= usize::from(!attempt.is_awaited);
         for (at, timer) in [(attempt.end, Timer::End(id)), (attempt.wakes_at, Timer::Attempt(id))] {
             at.map(|at| self.timers.remove(&(at, timer)));
         }

@@ -1,39 +1,48 @@
-//! The client without its sockets and clocks: connections and what is asked on them, attempts to acquire, waits, holds,
-//! renewals, and what is being given back, as one state machine. It is stepped with what happens and when, and says what
-//! is to be done; it asks no clock, blocks on nothing, and knows no thread. So it can be led through any history: answers
-//! that get lost or come late, locks that are broken, a program that stands still, two masters.
+//! The engine of rlock-client: connections and the requests on them, attempts to acquire, waits, holds, renewals and
+//! releases, as one state machine without sockets, threads or a clock. [`Engine::step`] takes what happens and the time,
+//! and returns every effect as data: connect, send, close, look up, notify this caller, report this loss, log this line.
+//! So a test can lead it through any history: answers that get lost or come late, locks that are broken, a program that
+//! stalls, two masters.
 //!
 //! Whatever waits for something is in a table by its number, and knows the number of the request that it waits for. An
-//! answer to any other request is late, and is only looked at for what it says of the past. The tables are ordered: those
-//! of numbers that were given one after the other are found in without being hashed, which cost a quarter of a cycle.
+//! answer to any other request is late, and is only checked for what it says of the past. The tables are B-trees, not hash
+//! maps: the keys are consecutive, and hashing cost a quarter of a cycle.
 
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod advice;
 mod attempt;
 mod confirmed;
 mod crowd;
-pub(crate) mod fault;
+pub mod error;
+pub mod fault;
 mod giving_back;
 mod hold;
-mod lease;
+mod kind;
 mod line;
+mod loss;
 mod pause;
 mod renewals;
-pub(crate) mod request;
-pub(crate) mod resp;
+pub mod request;
+pub mod resp;
 mod route;
 mod session;
-pub(crate) mod terms;
+mod terms;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attempt::{Grant, Outcome, Wish};
-pub(crate) use fault::Fault;
-pub(crate) use lease::Lost;
-pub(crate) use resp::Reply;
-pub(crate) use route::{Learnt, NO_OWNER, Route, elsewhere};
-pub(crate) use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
+pub use address::{Access, Address, Place};
+pub use attempt::{Grant, Outcome, Wish};
+pub use error::{Error, ErrorKind};
+pub use fault::Fault;
+pub use hold::GuardId;
+pub use kind::Kind;
+pub use loss::Loss;
+pub use resp::Reply;
+pub use route::{Learnt, NO_OWNER, Route, elsewhere};
+pub use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
 
-use crate::address::Address;
-use crate::error::Error;
 use attempt::Attempt;
 use confirmed::{Round, Unconfirmed};
 use crowd::Crowd;
@@ -44,67 +53,66 @@ use route::Node;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime;
-use tokio::sync::oneshot;
+use std::vec::Drain;
 
-/// A lock's name and its holder's.
-type Names = (Arc<[u8]>, Arc<[u8]>);
+/// A lock's name, or a holder.
+type Name = Arc<[u8]>;
 
-/// By which a caller is told.
-pub(crate) type Tell<T> = oneshot::Sender<T>;
+/// A caller that waits for an answer: a number that no other caller of this engine has.
+pub type CallerId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HoldId(u64);
+pub struct HoldId(u64);
 
 /// A server that is or was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct NodeId(u64);
+pub struct NodeId(u64);
 
 /// A connection.
-pub(crate) type LineId = u64;
+pub type LineId = u64;
 
 /// What a connection is for: see `line.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
+pub enum Lane {
     Own,
-    Caller(runtime::Id),
+    /// By the number of the runtime that reads it.
+    Caller(u64),
     Poll,
-    /// By a number, as each is somebody's alone for a while.
+    /// By a number, as each is used by one round at a time.
     Spare(u64),
 }
 
 /// What happens.
-pub(crate) enum Event {
-    /// Somebody wants a lock, under a number of his own.
+pub enum Event<'a> {
+    /// A caller wants a lock.
     Acquire {
-        id: u64,
+        caller: CallerId,
         wish: Wish,
         lane: Lane,
-        tell: Tell<Outcome>,
     },
-    /// He does not wait for it any longer.
-    Abandon(u64),
-    /// A guard goes.
+    /// That caller does not wait any longer.
+    Abandon(CallerId),
+    /// A guard goes. Without a caller no answer is wanted.
     Release {
         grant: Grant,
         lane: Lane,
-        tell: Option<Tell<Result<(), Error>>>,
+        caller: Option<CallerId>,
     },
     /// A command as it is: to the server that has the key, or to this one. An empty one only wants a connection.
     Ask {
-        key: Arc<[u8]>,
+        key: Name,
         node: Option<NodeId>,
         bytes: Vec<u8>,
-        tell: Tell<Result<Reply, Fault>>,
+        caller: CallerId,
     },
-    /// Somebody wants to know when nothing is being given back any more.
-    Settle(Tell<()>),
+    /// The caller wants to know when nothing is being released in the background any more.
+    Settle(CallerId),
     Connected(LineId),
     /// It has broken, or did not come about.
     Broken(LineId, Fault),
-    Received(LineId, Vec<u8>),
-    /// Somebody wants to know when it is known where locks are.
-    Learn(Tell<Result<(), Fault>>),
+    Received(LineId, &'a [u8]),
+    /// The caller wants to know when it is known where locks are.
+    Learn(CallerId),
     /// The answer to a look-up.
     Learnt(Result<Learnt, Fault>),
     /// Nothing but time.
@@ -113,7 +121,7 @@ pub(crate) enum Event {
 
 /// What is to be done, in this order.
 #[derive(Debug)]
-pub(crate) enum Action {
+pub enum Effect {
     Connect {
         line: LineId,
         lane: Lane,
@@ -128,13 +136,47 @@ pub(crate) enum Action {
     Close(LineId),
     /// To be answered with what is learnt.
     LookUp,
+    /// The answer to a caller. It has gone meanwhile only if it was reported by [`Event::Abandon`], or wants no answer.
+    Notify(CallerId, Answer),
+    /// What became of a guard.
+    Guard(GuardId, Standing),
+    Log(Log),
 }
 
-/// One request, and who wants to know.
-pub(super) struct Errand {
+/// What callers wait for.
+#[derive(Debug)]
+pub enum Answer {
+    Acquired(Outcome),
+    Released(Result<(), Error>),
+    /// To a command; nil where nothing but the answer itself was wanted.
+    Replied(Result<Reply, Fault>),
+}
+
+/// What a guard is to know of its lease.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It is guaranteed until then.
+    Until(Instant),
+    /// A renewal has failed: it will be lost for this reason, unless a later one succeeds.
+    Troubled(Loss),
+    Lost(Loss),
+}
+
+/// What is worth a line in a log.
+#[derive(Clone, Debug)]
+pub enum Log {
+    NoAnswer { lock: Name, fault: Fault },
+    NotReleased { lock: Name, fault: Fault },
+    Renewed { lock: Name, holder: Name },
+    NotRenewed { lock: Name, why: Loss },
+    Lost { lock: Name, holder: Name, why: Loss },
+}
+
+/// One request, and what asks it.
+struct Errand {
     id: u64,
     asker: Asker,
-    key: Arc<[u8]>,
+    key: Name,
     body: Body,
     lane: Lane,
     /// Not where its key is, but there.
@@ -146,7 +188,7 @@ pub(super) struct Errand {
     limit: Duration,
 }
 
-pub(super) enum Body {
+enum Body {
     Bytes(Vec<u8>),
     /// Made when it is sent: it has the session's name in it, and the time that is left.
     Wait,
@@ -154,7 +196,7 @@ pub(super) enum Body {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Asker {
+enum Asker {
     Attempt(u64),
     Giving(u64),
     Renewal(HoldId),
@@ -163,8 +205,7 @@ pub(super) enum Asker {
     Session(NodeId, u64),
     /// WAIT, behind the renewals of a round.
     Round(u64),
-    /// The caller of a command.
-    Caller,
+    Caller(CallerId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,8 +219,10 @@ enum Timer {
     Session(NodeId, u64),
 }
 
-pub(crate) struct Engine {
+pub struct Engine {
     settings: Settings,
+    /// What the names of its sessions begin with: only this program knows it.
+    secret: String,
     now: Instant,
     last_id: u64,
     route: Route,
@@ -187,19 +230,17 @@ pub(crate) struct Engine {
     lines: BTreeMap<LineId, Line>,
     /// A server has let this client in: what its address names was what it should be.
     was_served: bool,
-    /// Until it is known where things are, for which somebody looks.
+    /// Until it is known where things are, which is being looked up.
     parked: Vec<Errand>,
     looks: bool,
-    learning: Vec<Tell<Result<(), Fault>>>,
-    /// Of commands, by the number of the errand.
-    callers: BTreeMap<u64, Tell<Result<Reply, Fault>>>,
+    learning: Vec<CallerId>,
     holds: BTreeMap<HoldId, Hold>,
     /// Of owners that callers chose, since several guards may share one.
-    named: HashMap<Names, HoldId>,
+    named: HashMap<(Name, Name), HoldId>,
     attempts: BTreeMap<u64, Attempt>,
-    /// Those whose callers have gone.
+    /// How many attempts have no caller any more.
     leaving: usize,
-    crowds: BTreeMap<Arc<[u8]>, Crowd>,
+    crowds: BTreeMap<Name, Crowd>,
     givings: BTreeMap<u64, Giving>,
     /// Which lease is renewed when.
     due: BTreeSet<(Instant, HoldId)>,
@@ -207,24 +248,26 @@ pub(crate) struct Engine {
     unconfirmed: Vec<Unconfirmed>,
     rounds: BTreeMap<u64, Round>,
     timers: BTreeSet<(Instant, Timer)>,
-    settling: Vec<Tell<()>>,
-    actions: Vec<Action>,
+    settling: Vec<CallerId>,
+    effects: Vec<Effect>,
 }
 
 impl Engine {
     /// For one server.
-    pub(crate) fn at(server: Address, settings: Settings, now: Instant) -> Self {
-        let mut engine = Self::new(Route::Single(NodeId(0)), settings, now);
+    pub fn at(server: Address, settings: Settings, secret: String, now: Instant) -> Self {
+        let mut engine = Self::new(Route::Single(NodeId(0)), settings, secret, now);
         let node = engine.node_at(server);
         engine.route = Route::Single(node);
         engine
     }
 
-    pub(crate) fn new(route: Route, settings: Settings, now: Instant) -> Self {
-        let (nodes, lines, parked, learning, callers, holds, named, attempts, crowds, givings) = Default::default();
-        let (due, unconfirmed, rounds, timers, settling, actions) = Default::default();
+    /// `secret`: a text that no other client has and that cannot be guessed.
+    pub fn new(route: Route, settings: Settings, secret: String, now: Instant) -> Self {
+        let (nodes, lines, parked, learning, holds, named, attempts, crowds, givings) = Default::default();
+        let (due, unconfirmed, rounds, timers, settling, effects) = Default::default();
         Self {
             settings,
+            secret,
             now,
             last_id: 0,
             route,
@@ -234,7 +277,6 @@ impl Engine {
             parked,
             looks: false,
             learning,
-            callers,
             holds,
             named,
             attempts,
@@ -246,48 +288,48 @@ impl Engine {
             rounds,
             timers,
             settling,
-            actions,
+            effects,
         }
     }
 
     /// What is to be done about it.
-    pub(crate) fn step(&mut self, event: Event, now: Instant) -> Vec<Action> {
+    pub fn step(&mut self, event: Event<'_>, now: Instant) -> Drain<'_, Effect> {
         self.now = now;
         match event {
-            Event::Acquire { id, wish, lane, tell } => {
+            Event::Acquire { caller, wish, lane } => {
                 let lane = self.lane_of(&wish.key, lane);
-                self.acquire(id, wish, lane, tell);
+                self.acquire(caller, wish, lane);
             }
-            Event::Abandon(id) => self.abandon(id),
-            Event::Release { grant, lane, tell } => {
+            Event::Abandon(caller) => self.abandon(caller),
+            Event::Release { grant, lane, caller } => {
                 let lane = self.lane_of(&grant.key, lane);
-                self.release(&grant, lane, tell);
+                self.release(&grant, lane, caller);
             }
-            Event::Ask { key, node, bytes, tell } => {
+            Event::Ask { key, node, bytes, caller } => {
                 let (id, limit) = (self.next_id(), self.settings.answer);
                 let body = if bytes.is_empty() { Body::Nothing } else { Body::Bytes(bytes) };
-                let (asker, lane) = (Asker::Caller, Lane::Own);
-                self.callers.insert(id, tell);
+                let (asker, lane) = (Asker::Caller(caller), Lane::Own);
                 self.send(Errand { id, asker, key, body, lane, to: node, asking: false, hops: 0, limit });
             }
-            Event::Settle(tell) => self.settling.push(tell),
+            Event::Settle(caller) => self.settling.push(caller),
             Event::Connected(line) => self.line_opened(line),
             Event::Broken(line, why) => self.line_broke(line, &why),
-            Event::Received(line, bytes) => self.received(line, &bytes),
-            Event::Learn(tell) => self.learns(tell),
+            Event::Received(line, bytes) => self.received(line, bytes),
+            Event::Learn(caller) => self.learns(caller),
             Event::Learnt(answer) => self.learnt(answer),
             Event::Passed => {}
         }
         self.pass();
         self.begin_rounds();
         if !self.settling.is_empty() && self.is_settled() {
-            self.settling.drain(..).for_each(|tell| _ = tell.send(()));
+            let done = |caller| Effect::Notify(caller, Answer::Replied(Ok(Reply::Nil)));
+            self.effects.extend(self.settling.drain(..).map(done));
         }
-        std::mem::take(&mut self.actions)
+        self.effects.drain(..)
     }
 
     /// When something is to be done though nothing happens.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         let (timer, due) = (self.timers.first().map(|it| it.0), self.due.first().map(|it| it.0));
         timer.into_iter().chain(due).min()
     }
@@ -320,17 +362,17 @@ impl Engine {
     }
 
     /// Whether something goes on that is to come to its end though nobody waits for it.
-    pub(crate) fn has_unfinished(&self) -> bool {
+    pub fn has_unfinished(&self) -> bool {
         !self.givings.is_empty() || self.leaving > 0
     }
 
     /// The caller's own line to the server of the key.
-    pub(crate) fn line_of(&self, key: &[u8], lane: Lane) -> Option<LineId> {
+    pub fn line_of(&self, key: &[u8], lane: Lane) -> Option<LineId> {
         self.nodes.get(&self.route.node(key)?)?.line(lane)
     }
 
     /// Whether an answer is to come on this line.
-    pub(crate) fn awaits(&self, line: LineId) -> bool {
+    pub fn awaits(&self, line: LineId) -> bool {
         self.lines.get(&line).is_some_and(Line::awaits)
     }
 
@@ -352,7 +394,7 @@ impl Engine {
         self.last_id
     }
 
-    fn hold_of(&mut self, key: Arc<[u8]>, holder: Arc<[u8]>, named: bool) -> HoldId {
+    fn hold_of(&mut self, key: Name, holder: Name, named: bool) -> HoldId {
         let id = HoldId(self.next_id());
         let id = if named { *self.named.entry((key.clone(), holder.clone())).or_insert(id) } else { id };
         let now = self.now;

@@ -6,17 +6,17 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a server is, and as whom it is asked. [How it is written](crate#topologies).
+/// Where a server is, and as whom it is asked. How it is written is in rlock-client's documentation.
 ///
 /// Wherever an address is taken, so is its text:
 ///
 /// ```
-/// use rlock_client::{Address, Place};
+/// use rlock_client_core::{Address, Place};
 ///
 /// let address: Address = "rediss://app:secret@redis.internal/2".parse()?;
 /// assert_eq!(address.place, Place::Tcp { host: "redis.internal".into(), port: 6379 });
 /// assert_eq!((address.access.user.as_deref(), address.access.database), (Some("app"), 2));
-/// # Ok::<_, rlock_client::Error>(())
+/// # Ok::<_, rlock_client_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -18,17 +18,16 @@
 
 use super::attempt::Grant;
 use super::fault::{Fault, What};
+use super::hold::Vouched;
 use super::pause::Pause;
 use super::request::{self, Extent};
 use super::resp::Reply;
 use super::terms::Side;
-use super::{Asker, Body, Engine, HoldId, Lane, Tell, Timer};
+use super::{Answer, Asker, Body, CallerId, Effect, Engine, HoldId, Lane, Log, Timer};
 use crate::error::{Cause, Error, ErrorKind};
-use crate::foreign::log;
 use crate::loss::Loss;
 use std::io;
 use std::time::{Duration, Instant};
-use tracing::{Level, debug};
 
 /// For how many leases a server is asked that does not answer.
 const LEASES_MAX: u32 = 10;
@@ -43,8 +42,8 @@ pub(super) struct Giving {
     lease: Duration,
     lane: Lane,
     /// Until when it was guaranteed when its release began, or why it was lost before.
-    vouched: Result<Instant, Loss>,
-    tell: Option<Tell<Released>>,
+    vouched: Vouched,
+    caller: Option<CallerId>,
     /// Whether it is known what has become of it.
     pub is_told: bool,
     errand: u64,
@@ -91,17 +90,21 @@ impl Giving {
 
 impl Engine {
     /// Gives back what a guard has.
-    pub(super) fn release(&mut self, grant: &Grant, lane: Lane, tell: Option<Tell<Released>>) {
-        let vouched = grant.lease.release(self.now);
-        let is_vouched = vouched.is_ok();
-        let extent = self.holds.get_mut(&grant.hold).and_then(|it| it.guard_goes(grant.side, &grant.lease, is_vouched));
-        if !self.holds.get(&grant.hold).is_some_and(|hold| hold.is_kept()) {
+    pub(super) fn release(&mut self, grant: &Grant, lane: Lane, caller: Option<CallerId>) {
+        let now = self.now;
+        let gone =
+            self.holds.get_mut(&grant.hold).map(|hold| (hold.guard_goes(grant.side, grant.guard, now), hold.is_kept()));
+        let ((vouched, extent), is_kept) = gone.unwrap_or(((Err(Loss::Ended), None), false));
+        if !is_kept {
             self.keep_no_more(grant.hold);
         }
-        match (extent, tell) {
-            (Some(extent), tell) => self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, tell),
-            // There was nothing to be given back: it was lost before.
-            (None, Some(tell)) => _ = tell.send(Err(Error::lost(&grant.key, grant.lease.loss()))),
+        match (extent, caller) {
+            (Some(extent), caller) => self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, caller),
+            // There was nothing to be released: it was lost before.
+            (None, Some(caller)) => {
+                let lost = Error::lost(&grant.key, vouched.err().unwrap_or(Loss::Ended));
+                self.effects.push(Effect::Notify(caller, Answer::Released(Err(lost))));
+            }
             (None, None) => {}
         }
         self.drop_if_unused(grant.hold);
@@ -114,9 +117,9 @@ impl Engine {
         side: Side,
         extent: Extent,
         lease: Duration,
-        vouched: Result<Instant, Loss>,
+        vouched: Vouched,
         lane: Lane,
-        tell: Option<Tell<Released>>,
+        caller: Option<CallerId>,
     ) {
         let (id, now) = (self.next_id(), self.now);
         let Some(held) = self.holds.get_mut(&hold) else { return };
@@ -132,7 +135,7 @@ impl Engine {
             lease,
             lane,
             vouched,
-            tell,
+            caller,
             is_told,
             errand,
             late,
@@ -231,13 +234,12 @@ impl Engine {
         }
         giving.until = (giving.began + giving.lease * LEASES_MAX).min(now + giving.lease);
         let next = (now + giving.short.next()).min(giving.until);
-        let (is_long, key) = (now >= giving.began + patience, self.holds.get(&giving.hold).map(|it| it.key.clone()));
-        log(Level::DEBUG, || {
-            let (key, fault) = (key.clone(), fault.clone());
-            move || debug!(?fault, lock = ?key.map(|key| String::from_utf8_lossy(&key).into_owned()), "not given back yet")
-        });
-        if let Some(key) = key.filter(|_| is_long) {
-            self.tells(id, Err(fault.into_error(&key)));
+        let is_long = now >= giving.began + patience;
+        if let Some(lock) = self.holds.get(&giving.hold).map(|it| it.key.clone()) {
+            self.effects.push(Effect::Log(Log::NotReleased { lock: lock.clone(), fault: fault.clone() }));
+            if is_long {
+                self.tells(id, Err(fault.into_error(&lock)));
+            }
         }
         self.gives_again(id, next);
     }
@@ -360,13 +362,12 @@ impl Engine {
     fn tells(&mut self, id: u64, result: Released) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         giving.is_told = true;
-        if let Some(tell) = giving.tell.take() {
+        if let Some(caller) = giving.caller.take() {
             let result = match (&giving.vouched, self.holds.get(&giving.hold)) {
                 (Err(loss), Some(hold)) => result.map_err(|_| Error::lost(&hold.key, loss.clone())),
                 _ => result,
             };
-            // The caller may have gone.
-            let _ = tell.send(result);
+            self.effects.push(Effect::Notify(caller, Answer::Released(result)));
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const LATE_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// How long a lease lasts, if a lock does not say otherwise.
     pub lease: Duration,
     /// For how long servers that do not answer are asked again.
@@ -29,18 +29,18 @@ impl Default for Settings {
 
 /// Which kind of lock, and which side of it. A permit is given back like a plain lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
+pub enum Side {
     Plain,
     Write,
     Read,
 }
 
 impl Side {
-    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Write, Self::Read];
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Write, Self::Read];
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub struct Terms {
     pub side: Side,
     /// Of how many permits one is wanted, and not a lock.
     pub permits: Option<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct Terms {
 
 /// How long a lease is, and whether somebody sees to it that it lasts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Lasting {
+pub enum Lasting {
     Kept(Duration),
     /// It ends by itself.
     Fixed(Duration),
@@ -61,21 +61,21 @@ pub(crate) enum Lasting {
 
 /// How many replicas have to confirm the lock, within which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Replicas {
+pub struct Replicas {
     pub wanted: usize,
     pub timeout: Duration,
 }
 
 /// How long the caller is willing to wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Until {
+pub enum Until {
     Now,
     Time(Instant),
     Granted,
 }
 
 impl Lasting {
-    pub(crate) fn length(self) -> Duration {
+    pub fn length(self) -> Duration {
         match self {
             Self::Kept(length) | Self::Fixed(length) => length,
         }
@@ -84,7 +84,7 @@ impl Lasting {
 
 impl Until {
     /// A time so far away that it cannot be told is no limit.
-    pub(crate) fn within(limit: Duration) -> Self {
+    pub fn within(limit: Duration) -> Self {
         if limit.is_zero() {
             return Self::Now;
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     pub what: What,
     pub cause: Cause,
     /// The server that it is about, if it is known.
@@ -14,7 +14,7 @@ pub(crate) struct Fault {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub enum What {
     /// Another node owns the key's slot, from now on.
     Moved,
     /// Another node has this key already, while the slot is being moved.
@@ -41,18 +41,18 @@ impl Fault {
     }
 
     /// What this server does, in words that follow its name. It will do so the next time.
-    pub(crate) fn of_set_up(words: impl Into<Cow<'static, str>>) -> Self {
+    pub fn of_set_up(words: impl Into<Cow<'static, str>>) -> Self {
         Self::new(What::Refused, Cause::Client(words.into()))
     }
 
     /// The same, of the server at this place, unless another one is known.
-    pub(crate) fn at(mut self, place: impl FnOnce() -> Arc<str>) -> Self {
+    pub fn at(mut self, place: impl FnOnce() -> Arc<str>) -> Self {
         self.at.get_or_insert_with(place);
         self
     }
 
     /// The server's line.
-    pub(crate) fn of_answer(line: String) -> Self {
+    pub fn of_answer(line: String) -> Self {
         let (code, text) = line.split_once(' ').unwrap_or((&line, ""));
         let what = match code {
             "MOVED" => What::Moved,
@@ -69,36 +69,36 @@ impl Fault {
     }
 
     /// The line of a server to which no connection was made.
-    pub(crate) fn of_connecting(line: String) -> Self {
+    pub fn of_connecting(line: String) -> Self {
         let is_full = line.contains("max number of clients");
         let passes = is_full || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| line.starts_with(code));
         Self::new(if passes { What::NotNow } else { What::Refused }, Cause::Server(line))
     }
 
-    pub(crate) fn unreachable(error: io::Error) -> Self {
+    pub fn unreachable(error: io::Error) -> Self {
         Self::new(What::Unreachable, error.into())
     }
 
-    pub(crate) fn silent(error: io::Error) -> Self {
+    pub fn silent(error: io::Error) -> Self {
         Self::new(What::Silent, error.into())
     }
 
-    pub(crate) fn timed_out() -> Self {
+    pub fn timed_out() -> Self {
         Self::silent(io::ErrorKind::TimedOut.into())
     }
 
     /// For a connection that was gone again before it could be used.
-    pub(crate) fn broken() -> Self {
+    pub fn broken() -> Self {
         Self::unreachable(io::ErrorKind::ConnectionReset.into())
     }
 
     /// Something between here and the server answers in its own way.
-    pub(crate) fn not_an_answer() -> Self {
+    pub fn not_an_answer() -> Self {
         Self::of_set_up("answers, but not as the rlock module does")
     }
 
     /// Nobody knows where the lock is: it passes.
-    pub(crate) fn nowhere(why: impl Into<Cow<'static, str>>) -> Self {
+    pub fn nowhere(why: impl Into<Cow<'static, str>>) -> Self {
         Self::new(What::NotNow, Cause::Client(why.into()))
     }
 
@@ -107,7 +107,7 @@ impl Fault {
     }
 
     /// Another server has taken the place of the one that was asked.
-    pub(crate) fn superseded() -> Self {
+    pub fn superseded() -> Self {
         Self::new(What::NotHere, Cause::Client("is not the master any more".into()))
     }
 
@@ -177,7 +177,7 @@ impl Fault {
         if matches!(self.what, What::Moved | What::Ask) { line.split(' ').nth(2) } else { None }
     }
 
-    pub(crate) fn into_error(self, about: &[u8]) -> Error {
+    pub fn into_error(self, about: &[u8]) -> Error {
         if let What::TooFewReplicas { wanted, confirmed } = self.what {
             return Error::new(ErrorKind::TooFewReplicas { wanted, confirmed }, about);
         }
@@ -194,7 +194,7 @@ impl Fault {
     }
 
     /// ERR, of a server without the module, or with an older one.
-    pub(crate) fn is_unknown_command(&self) -> bool {
+    pub fn is_unknown_command(&self) -> bool {
         matches!(&self.cause, Cause::Server(line) if line.contains("unknown command"))
     }
 }

@@ -14,7 +14,7 @@
 //! | makes a lost guard good by a renewal that comes too late | rough histories |
 //! | does not give back what a dropped guard had | explored, calm histories |
 //! | does not cancel the wait of somebody who has gone | calm histories |
-//! | does not wake those who are to be told of a loss; does not believe the server's word of it | explored, rough histories |
+//! | does not report a loss; does not believe the server's word of it | explored, rough histories |
 //! | tells a release whose answer is lost as a loss, or as done | the example, rough histories |
 //! | does not give back what an answer grants to somebody who has gone | explored, calm histories |
 //! | does not give back what a late answer has granted besides | the example |

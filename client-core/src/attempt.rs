@@ -22,23 +22,19 @@ mod leaving;
 
 use super::confirmed::Who;
 use super::fault::{Fault, What};
-use super::hold::{Began, End, Hold};
-use super::lease::{Lease, vouched_until};
+use super::hold::{Began, End, GuardId, Hold, vouched_until};
 use super::pause::{Outage, Pause};
 use super::request::{self, Cancelled, Leased, Verdict, Wait};
 use super::resp::Reply;
 use super::route::Route;
 use super::session::Ticket;
 use super::terms::{Lasting, Replicas, Side, Terms, Until};
-use super::{Asker, Body, Engine, HoldId, Lane, NodeId, Tell, Timer};
+use super::{Answer, Asker, Body, Effect, Engine, HoldId, Lane, Log, Name, NodeId, Timer};
 use crate::error::Error;
-use crate::foreign::log;
 use crate::loss::Loss;
 use std::collections::BTreeMap;
 use std::iter;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::{Level, debug};
 
 /// The lease that a wait asks for at most, unless its owner has the lock already, for longer.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
@@ -52,11 +48,11 @@ const LEFT_PARTS: u32 = 3;
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is asked for.
-pub(crate) struct Wish {
-    pub key: Arc<[u8]>,
+pub struct Wish {
+    pub key: Name,
     /// Those of other locks that are wanted with it, in the name of a holder whom nobody else has.
-    pub more: Vec<Arc<[u8]>>,
-    pub holder: Arc<[u8]>,
+    pub more: Vec<Name>,
+    pub holder: Name,
     /// The caller chose the holder.
     pub named: bool,
     pub terms: Terms,
@@ -64,13 +60,15 @@ pub(crate) struct Wish {
 }
 
 /// What was granted: a hold, of which whoever has this is to give one back.
-#[derive(Clone)]
-pub(crate) struct Grant {
+#[derive(Clone, Debug)]
+pub struct Grant {
     pub hold: HoldId,
-    pub key: Arc<[u8]>,
-    pub holder: Arc<[u8]>,
+    pub guard: GuardId,
+    pub key: Name,
+    pub holder: Name,
     pub side: Side,
-    pub lease: Arc<Lease>,
+    /// Until when it is guaranteed at first.
+    pub until: Instant,
     /// How long it was asked for.
     pub length: Duration,
     pub token: Option<u64>,
@@ -79,7 +77,7 @@ pub(crate) struct Grant {
 }
 
 /// `None`: the lock was not free, for as long as the caller was willing to wait.
-pub(crate) type Outcome = Result<Option<Grant>, Error>;
+pub type Outcome = Result<Option<Grant>, Error>;
 
 pub(super) struct Attempt {
     pub hold: HoldId,
@@ -88,8 +86,8 @@ pub(super) struct Attempt {
     pub terms: Terms,
     pub until: Until,
     lane: Lane,
-    /// Gone with its caller.
-    tell: Option<Tell<Outcome>>,
+    /// Its caller waits for it.
+    is_awaited: bool,
     state: State,
     /// The request that is under way.
     errand: u64,
@@ -141,7 +139,7 @@ enum State {
 }
 
 impl Grant {
-    fn all(&self) -> impl Iterator<Item = &Self> {
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
         iter::once(self).chain(&self.more)
     }
 }
@@ -203,7 +201,7 @@ impl Attempt {
 }
 
 impl Engine {
-    pub(super) fn acquire(&mut self, id: u64, wish: Wish, lane: Lane, tell: Tell<Outcome>) {
+    pub(super) fn acquire(&mut self, id: u64, wish: Wish, lane: Lane) {
         let Wish { key, more, holder, named, terms, until } = wish;
         let hold_id = self.hold_of(key, holder.clone(), named);
         let more: Vec<_> = more.into_iter().map(|key| self.hold_of(key, holder.clone(), named)).collect();
@@ -232,7 +230,7 @@ impl Engine {
             until,
             // Of an owner, whose requests set one lease, none may overtake another.
             lane: if named { Lane::Own } else { lane },
-            tell: Some(tell),
+            is_awaited: true,
             state: State::AtGate,
             errand: 0,
             open: 0,
@@ -508,10 +506,7 @@ impl Engine {
             _ => settings.patience,
         };
         let next = attempt.outage.goes_on(now, &fault, attempt.until, patience, longest_failure);
-        log(Level::DEBUG, || {
-            let (key, fault) = (hold.key.clone(), fault.clone());
-            move || debug!(lock = %String::from_utf8_lossy(&key), ?fault, "no answer")
-        });
+        self.effects.push(Effect::Log(Log::NoAnswer { lock: hold.key.clone(), fault: fault.clone() }));
         attempt.trouble = Some(fault.clone());
         attempt.state = State::Pausing { granted };
         match next {
@@ -580,7 +575,7 @@ impl Engine {
     }
 
     fn guarded(&mut self, id: u64, hold_id: HoldId, began: Began, token: Option<u64>) -> Option<Grant> {
-        let now = self.now;
+        let (guard, now) = (GuardId(self.next_id()), self.now);
         let (attempt, hold) = (self.attempts.get(&id)?, self.holds.get_mut(&hold_id)?);
         let (side, key, holder) = (attempt.terms.side, hold.key.clone(), hold.holder.clone());
         let length = attempt.lease(hold, false, now);
@@ -591,13 +586,9 @@ impl Engine {
             Lasting::Fixed(_) => End::Fixed(until),
         };
         let is_first = !hold.is_vouched_for(now);
-        let lease = hold.attempt_granted(side, attempt.is_doubtful(), began, end, now);
-        let grant = Grant { hold: hold_id, key, holder, side, lease, length, token, more: Vec::new() };
-        log(Level::DEBUG, || {
-            let Grant { key, holder, token, .. } = grant.clone();
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            move || debug!(lock = %text(&key), holder = %text(&holder), token, "acquired")
-        });
+        let doubtful = attempt.is_doubtful();
+        hold.attempt_granted(guard, (side, doubtful), began, end, now, &mut self.effects);
+        let grant = Grant { hold: hold_id, guard, key, holder, side, until: now, length, token, more: Vec::new() };
         let is_kept = matches!(attempt.terms.lease, Lasting::Kept(_));
         if is_first {
             // An answer to an old renewal says nothing about this one.
@@ -630,7 +621,7 @@ impl Engine {
         match confirmed.and(lease) {
             Ok(lease) => {
                 for one in grant.all() {
-                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(lease, now));
+                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(lease, now, &mut self.effects));
                 }
                 self.is_held(id, Ok(grant));
             }
@@ -650,19 +641,24 @@ impl Engine {
     fn is_held(&mut self, id: u64, outcome: Result<Grant, Error>) {
         let now = self.now;
         let Some(attempt) = self.forget_attempt(id) else { return };
-        let outcome = outcome.and_then(|grant| {
-            let lost = grant.all().find(|one| one.lease.remaining(now).is_zero());
-            let Some(lost) = lost.map(|one| Error::lost(&one.key, one.lease.loss())) else { return Ok(grant) };
-            self.gives_back(&grant);
-            Err(lost)
+        let outcome = outcome.and_then(|mut grant| {
+            let lost = self
+                .look_at(&mut grant, now)
+                .and_then(|()| grant.more.iter_mut().try_for_each(|one| self.look_at(one, now)));
+            lost.inspect_err(|_| self.gives_back(&grant)).map(|()| grant)
         });
-        let unheard = match attempt.tell {
-            Some(tell) => tell.send(outcome.map(Some)).err(),
-            None => Some(outcome.map(Some)),
-        };
-        if let Some(Ok(Some(grant))) = unheard {
-            self.gives_back(&grant);
+        match outcome {
+            Ok(grant) if !attempt.is_awaited => self.gives_back(&grant),
+            outcome if attempt.is_awaited => self.effects.push(Effect::Notify(id, Answer::Acquired(outcome.map(Some)))),
+            _ => {}
         }
+    }
+
+    /// Until when what was granted is guaranteed by now.
+    fn look_at(&self, grant: &mut Grant, now: Instant) -> Result<(), Error> {
+        let standing = self.holds.get(&grant.hold).map_or(Err(Loss::Ended), |hold| hold.standing(grant.guard, now));
+        grant.until = standing.map_err(|loss| Error::lost(&grant.key, loss))?;
+        Ok(())
     }
 
     fn gives_back(&mut self, grant: &Grant) {

@@ -1,14 +1,9 @@
-//! What a guard knows of its lease: until when it can be vouched for, and whether it is lost. The engine writes it, and
-//! whoever has the guard may look at any time, and asks nobody.
-//!
-//! A lease lasts at least until *the clock before the request was sent* plus its length, for the server has started it
-//! later than that. So that is the deadline, less a margin for two clocks that run at different speeds. When it has
-//! passed, or the server says that nothing is held, the guard is lost, for good: a renewal that comes through later makes
-//! nothing good that was done in between.
+//! What a guard knows of its lease: until when it is guaranteed, and whether it is lost. The engine says it, and the guard
+//! may check at any time, without asking any server.
 
-use super::request::Leased;
-use crate::loss::Loss;
+use rlock_client_core::{Loss, Standing};
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -28,12 +23,12 @@ struct State {
 }
 
 impl Lease {
-    pub(super) fn new(until: Instant) -> Self {
+    pub(crate) fn new(until: Instant) -> Self {
         let (is_over, is_released, trouble, waiting, last) = Default::default();
         Self(Mutex::new(State { until, is_over, is_released, trouble, waiting, last }))
     }
 
-    /// For how long it can still be vouched for.
+    /// For how long it is still guaranteed.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         let state = self.state();
         if state.is_over { Duration::ZERO } else { state.until.saturating_duration_since(now) }
@@ -44,46 +39,28 @@ impl Lease {
         self.state().trouble.clone().unwrap_or(Loss::Ended)
     }
 
-    pub(super) fn set_until(&self, until: Instant) {
+    /// The engine's word. Returns what to wake.
+    pub(crate) fn stands(&self, standing: Standing) -> impl Iterator<Item = Waker> + use<> {
         let mut state = self.state();
-        state.until = until;
-        state.trouble = None;
-    }
-
-    /// A renewal has failed.
-    pub(super) fn is_troubled(&self, trouble: Loss) {
-        self.state().trouble = Some(trouble);
-    }
-
-    /// Nothing can be vouched for any more. That the server knows nothing of a lease that has ended is no reason of its
-    /// own: this program stood still, and may have been told so already.
-    pub(super) fn is_lost(&self, loss: Option<Loss>, now: Instant) {
-        let wakers = {
-            let mut state = self.state();
-            // Before the loss is told: whoever is told may ask why.
-            if let Some(loss) = loss.filter(|loss| state.until > now || *loss != Loss::NotHeld) {
-                state.trouble = Some(loss);
+        let mut woken = BTreeMap::new();
+        match standing {
+            Standing::Until(until) => (state.until, state.trouble) = (until, None),
+            Standing::Troubled(why) => state.trouble = Some(why),
+            Standing::Lost(why) => {
+                (state.trouble, state.is_over) = (Some(why), true);
+                woken = mem::take(&mut state.waiting);
             }
-            state.is_over = true;
-            std::mem::take(&mut state.waiting)
-        };
-        wakers.into_values().for_each(Waker::wake);
+        }
+        woken.into_values()
     }
 
-    /// Ends it at its release. Returns until when it is guaranteed, or why it was lost before.
-    pub(crate) fn release(&self, now: Instant) -> Result<Instant, Loss> {
-        let (wakers, until) = {
-            let mut state = self.state();
-            let until = match !state.is_over && state.until > now {
-                true => Ok(state.until),
-                false => Err(state.trouble.clone().unwrap_or(Loss::Ended)),
-            };
-            (state.is_over, state.is_released) = (true, true);
-            (std::mem::take(&mut state.waiting), until)
-        };
-        // For them it has no end any more.
-        wakers.into_values().for_each(Waker::wake);
-        until
+    /// Its guard goes. For what waits for its loss it has no end any more.
+    pub(crate) fn release(&self) {
+        let mut state = self.state();
+        (state.is_over, state.is_released) = (true, true);
+        let woken = mem::take(&mut state.waiting);
+        drop(state);
+        woken.into_values().for_each(Waker::wake);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,18 +104,6 @@ impl Drop for Lost {
         let waker = self.number.and_then(|number| self.lease.state().waiting.remove(&number));
         drop(waker);
     }
-}
-
-/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and
-/// timers that count in milliseconds.
-fn margin(lease: Duration) -> Duration {
-    lease / 100 + Duration::from_millis(2)
-}
-
-pub(super) fn vouched_until(lease: Leased) -> Instant {
-    let Leased { after, length } = lease;
-    // A lease so long that it cannot be added is one that the server has refused.
-    after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
 }
 
 #[cfg(test)]

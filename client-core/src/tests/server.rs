@@ -554,7 +554,7 @@ pub fn commands(bytes: &[u8]) -> Vec<Vec<String>> {
     let (mut reader, mut commands) = (resp::Reader::default(), Vec::new());
     reader.add(bytes);
     while !reader.unread().is_empty() {
-        let command = reader.next().expect("a command").expect("a whole one");
+        let command = reader.next_reply().expect("a command").expect("a whole one");
         let Reply::List(words) = command else { panic!("a command is a list") };
         commands.push(words.iter().map(|word| word.text().expect("a word").to_owned()).collect());
     }

@@ -4,13 +4,8 @@
 
 use super::super::*;
 use super::server::{Connection, Name, Server, commands, token_of};
-use crate::address::Place;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
 use std::{io, iter};
-use tokio::runtime;
 
 /// What can happen next. Lines and the like are told by their numbers, so that a history can be led once more.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +106,6 @@ struct Late {
 }
 
 pub struct Caller {
-    told: oneshot::Receiver<Outcome>,
     keys: Vec<Name>,
     fenced: bool,
     holder: Name,
@@ -133,22 +127,17 @@ pub struct Guard {
     until: Option<Instant>,
     /// By which server's word.
     backed: usize,
-    lost: Lost,
-    woken: Arc<Woken>,
     pub is_lost: bool,
 }
 
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Relaxed);
-    }
+/// What the engine has said of a guard.
+struct Lease {
+    until: Instant,
+    lost: Option<Loss>,
 }
 
 struct Releasing {
-    told: oneshot::Receiver<Result<(), Error>>,
+    caller: CallerId,
     key: Name,
     holder: Name,
     named: bool,
@@ -175,7 +164,9 @@ pub struct World {
     pub attempts: BTreeMap<u64, Caller>,
     pub guards: BTreeMap<u64, Guard>,
     releases: Vec<Releasing>,
-    settles: Vec<oneshot::Receiver<()>>,
+    settles: Vec<CallerId>,
+    answers: BTreeMap<CallerId, Answer>,
+    leases: BTreeMap<GuardId, Lease>,
     /// By when the look-up is answered that is under way.
     looks_by: Option<Duration>,
     /// What is overdue may still come to the server.
@@ -186,6 +177,7 @@ pub struct World {
     /// Nothing has gone wrong, and everything was in time.
     pub is_calm: bool,
     last: u64,
+    callers: u64,
     longest_lease: Duration,
     /// What the callers were told: who was granted what, in this order, and what releases came to.
     pub granted: Vec<(Name, Name)>,
@@ -214,32 +206,26 @@ const NEXT_OF_SEVERAL: u64 = 1_000_000;
 
 fn address(server: usize) -> Address {
     let host = ["one", "two"][server].to_owned();
-    Address::new(Place::Tcp { host, port: 6_379 }, crate::address::Access::default())
+    Address::new(Place::Tcp { host, port: 6_379 }, Access::default())
 }
 
 fn text(name: &[u8]) -> Name {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A runtime that asks by a lane of its own.
-fn callers_lane() -> Lane {
-    static ID: OnceLock<runtime::Id> = OnceLock::new();
-    Lane::Caller(*ID.get_or_init(|| {
-        let runtime = runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.handle().id()
-    }))
-}
+/// Callers that are no attempts have their numbers from here on.
+const CALLERS: CallerId = 1_000_000_000;
 
 impl World {
     pub fn new(title: impl Into<String>, has_sentinels: bool) -> Self {
         let base = Instant::now() + Duration::from_secs(1_000);
         let settings = Settings { idle: Duration::from_secs(2), ..Settings::default() };
         let engine = match has_sentinels {
-            true => Engine::new(Route::sentinels(), settings, base),
-            false => Engine::at(address(0), settings, base),
+            true => Engine::new(Route::sentinels(), settings, "session".to_owned(), base),
+            false => Engine::at(address(0), settings, "session".to_owned(), base),
         };
         let (servers, wires, late, attempts, guards, releases) = Default::default();
-        let (settles, granted, refused, released, story) = Default::default();
+        let (settles, answers, leases, granted, refused, released, story) = Default::default();
         Self {
             base,
             at: Duration::ZERO,
@@ -252,12 +238,15 @@ impl World {
             guards,
             releases,
             settles,
+            answers,
+            leases,
             looks_by: None,
             late_arrives: true,
             master: 0,
             believed: 0,
             is_calm: true,
             last: 0,
+            callers: 0,
             longest_lease: Duration::ZERO,
             granted,
             refused,
@@ -310,34 +299,18 @@ impl World {
         }
     }
 
-    /// All that can be seen, but for the names that are drawn by lot.
+    /// All that can be seen.
     pub fn seen(&self) -> String {
-        let mut sessions = Vec::new();
-        let mut plain = |words: &[String]| {
-            let plain = |word: &String| match word.len() {
-                36 => {
-                    let known = sessions.iter().position(|it| it == word);
-                    known
-                        .unwrap_or_else(|| {
-                            sessions.push(word.clone());
-                            sessions.len() - 1
-                        })
-                        .to_string()
-                }
-                _ => word.clone(),
-            };
-            words.iter().map(plain).collect::<Vec<_>>().join(" ")
-        };
         let wires: Vec<_> = self
             .wires
             .iter()
             .map(|(line, wire)| {
-                let up: Vec<_> = wire.up.iter().map(|request| plain(request)).collect();
+                let up: Vec<_> = wire.up.iter().map(|request| request.join(" ")).collect();
                 (*line, wire.state, up, wire.down.clone())
             })
             .collect();
         let now = self.now();
-        let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, it.grant.lease.remaining(now))).collect();
+        let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, self.left(&it.grant))).collect();
         let attempts: Vec<_> = self.attempts.keys().collect();
         let engine = &self.engine;
         let sizes = (engine.givings.len(), engine.holds.len(), engine.attempts.len(), engine.leaving);
@@ -366,9 +339,9 @@ impl World {
             Move::Abandon(id) => self.abandon(id),
             Move::Release { guard, is_told } => self.release(guard, is_told),
             Move::Settle => {
-                let (tell, told) = oneshot::channel();
-                self.settles.push(told);
-                self.step(Event::Settle(tell));
+                let caller = self.caller();
+                self.settles.push(caller);
+                self.step(Event::Settle(caller));
             }
             Move::Arrives(line) => self.arrives(line),
             Move::Answers(line) => self.answers(line, None),
@@ -461,9 +434,7 @@ impl World {
         let replicas = wanted.confirmed.then_some(Replicas { wanted: 1, timeout: Duration::from_millis(300) });
         let permits = (wanted.key == PERMITS).then_some(LIMIT);
         let terms = Terms { side: Side::Plain, permits, max: None, lease, fenced: wanted.fenced, replicas };
-        let (tell, told) = oneshot::channel();
         let caller = Caller {
-            told,
             keys: names(wanted.key).iter().map(|name| (*name).to_owned()).collect(),
             fenced: wanted.fenced,
             holder: holder.clone(),
@@ -476,27 +447,27 @@ impl World {
         self.attempts.insert(id, caller);
         let (holder, named) = (Arc::from(holder.into_bytes()), wanted.owner.is_some());
         let wish = Wish { key, more: keys.collect(), holder, named, terms, until };
-        let lane = if wanted.callers_lane { callers_lane() } else { Lane::Own };
-        self.step(Event::Acquire { id, wish, lane, tell });
+        let lane = if wanted.callers_lane { Lane::Caller(0) } else { Lane::Own };
+        self.step(Event::Acquire { caller: id, wish, lane });
     }
 
     /// As its future does it when it is dropped.
     fn abandon(&mut self, id: u64) {
-        let Some(mut caller) = self.attempts.remove(&id) else { return };
-        caller.told.close();
-        drop(caller);
-        self.step(Event::Abandon(id));
+        if self.attempts.remove(&id).is_some() {
+            self.step(Event::Abandon(id));
+        }
     }
 
     fn release(&mut self, guard: u64, is_told: bool) {
         let Some(Guard { grant, key, holder, named, is_kept, .. }) = self.guards.remove(&guard) else { return };
-        let (tell, told) = oneshot::channel();
-        let could_be_vouched_for = !grant.lease.remaining(self.now()).is_zero();
+        let could_be_vouched_for = !self.left(&grant).is_zero();
+        let caller = self.caller();
+        self.leases.remove(&grant.guard);
         let given_before = self.given_back(&key, &holder);
         if is_told {
-            self.releases.push(Releasing { told, key, holder, named, is_kept, given_before, could_be_vouched_for });
+            self.releases.push(Releasing { caller, key, holder, named, is_kept, given_before, could_be_vouched_for });
         }
-        self.step(Event::Release { grant, lane: Lane::Own, tell: is_told.then_some(tell) });
+        self.step(Event::Release { grant, lane: Lane::Own, caller: is_told.then_some(caller) });
     }
 
     fn given_back(&self, key: &str, holder: &str) -> u64 {
@@ -564,13 +535,12 @@ impl World {
         self.story.push(Told::Answered(answer.clone()));
         let cut = hundredth.map_or(0, |hundredth| answer.len() * usize::try_from(hundredth).expect("few") / 100);
         if cut > 0 {
-            self.step(Event::Received(line, answer[..cut].to_vec()));
+            self.step(Event::Received(line, &answer[..cut]));
         }
-        self.step(Event::Received(line, answer[cut..].to_vec()));
+        self.step(Event::Received(line, &answer[cut..]));
         if let Some((key, holder)) = lost {
-            let now = self.now();
             for guard in self.guards.values().filter(|it| it.key == key && it.holder == holder) {
-                let left = guard.grant.lease.remaining(now);
+                let left = self.left(&guard.grant);
                 assert!(left.is_zero() || guard.named, "{holder} is not held, and is vouched for");
             }
         }
@@ -645,17 +615,17 @@ impl World {
         }
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: Event<'_>) {
         let now = self.now();
-        for action in self.engine.step(event, now) {
-            match action {
-                Action::Connect { line, address, .. } => {
+        for effect in self.engine.step(event, now).collect::<Vec<_>>() {
+            match effect {
+                Effect::Connect { line, address, .. } => {
                     let server = usize::from(address.place != self::address(0).place);
                     let state = State::Opening { by: self.at + self.settings.connect };
                     let (up, down) = Default::default();
                     assert!(self.wires.insert(line, Wire { server, state, up, down }).is_none());
                 }
-                Action::Send { line, bytes, .. } => {
+                Effect::Send { line, bytes, .. } => {
                     if let Some(wire) = self.wires.get_mut(&line) {
                         assert!(!matches!(wire.state, State::Opening { .. }), "only what is open can be written to");
                         if wire.state == State::Open {
@@ -663,8 +633,24 @@ impl World {
                         }
                     }
                 }
-                Action::Close(line) => self.closes(line, self.late_arrives),
-                Action::LookUp => self.looks_by = Some(self.at + self.settings.answer),
+                Effect::Close(line) => self.closes(line, self.late_arrives),
+                Effect::LookUp => self.looks_by = Some(self.at + self.settings.answer),
+                Effect::Notify(caller, answer) => {
+                    if let Answer::Acquired(Ok(Some(grant))) = &answer {
+                        let began = |it: &Grant| (it.guard, Lease { until: it.until, lost: None });
+                        self.leases.extend(grant.all().map(began));
+                    }
+                    assert!(self.answers.insert(caller, answer).is_none(), "{caller} is answered twice");
+                }
+                Effect::Guard(guard, standing) => {
+                    let Some(lease) = self.leases.get_mut(&guard) else { continue };
+                    match standing {
+                        Standing::Until(until) => lease.until = until,
+                        Standing::Troubled(_) => {}
+                        Standing::Lost(loss) => lease.lost = Some(loss),
+                    }
+                }
+                Effect::Log(_) => {}
             }
         }
         assert!(self.engine.next().is_none_or(|next| next > now), "what is due was done");
@@ -674,13 +660,25 @@ impl World {
 
     /// What callers are told.
     fn hears(&mut self) {
-        let told: Vec<_> =
-            self.attempts.iter_mut().filter_map(|(id, it)| Some((*id, it.told.try_recv().ok()?))).collect();
-        for (id, outcome) in told {
+        for (id, answer) in std::mem::take(&mut self.answers) {
+            let outcome = match answer {
+                Answer::Acquired(outcome) => outcome,
+                Answer::Released(result) => {
+                    if let Some(place) = self.releases.iter().position(|it| it.caller == id) {
+                        let releasing = self.releases.remove(place);
+                        self.hears_of_release(&releasing, result);
+                    }
+                    continue;
+                }
+                Answer::Replied(_) => {
+                    self.settles.retain(|caller| *caller != id);
+                    continue;
+                }
+            };
             let Some(Caller { keys, fenced, holder, named, is_kept, confirmed, until_granted, by, .. }) =
                 self.attempts.remove(&id)
             else {
-                continue;
+                panic!("{id} is answered, and has gone");
             };
             match outcome {
                 Ok(Some(mut grant)) => {
@@ -688,27 +686,13 @@ impl World {
                     let more = std::mem::take(&mut grant.more);
                     assert_eq!(more.len() + 1, keys.len(), "all are granted");
                     for (number, (key, grant)) in (0..).zip(keys.into_iter().zip(iter::once(grant).chain(more))) {
-                        assert!(!grant.lease.remaining(self.now()).is_zero(), "who is granted a lock has it");
+                        assert!(!self.left(&grant).is_zero(), "who is granted a lock has it");
                         let is_of_its_key = grant.token.is_some_and(|it| it % 1_000 == token_of(&key, 0));
                         assert!(is_of_its_key == fenced, "{key} has {:?}", grant.token);
-                        let lost = Lost::of(grant.lease.clone());
-                        let (until, backed, woken, is_lost, holder) =
-                            (None, self.believed, Arc::default(), false, holder.clone());
+                        let (until, backed, is_lost, holder) = (None, self.believed, false, holder.clone());
                         self.guards.insert(
                             id + number * NEXT_OF_SEVERAL,
-                            Guard {
-                                grant,
-                                key,
-                                holder,
-                                named,
-                                is_kept,
-                                confirmed,
-                                until,
-                                backed,
-                                lost,
-                                woken,
-                                is_lost,
-                            },
+                            Guard { grant, key, holder, named, is_kept, confirmed, until, backed, is_lost },
                         );
                     }
                 }
@@ -723,14 +707,17 @@ impl World {
                 }
             }
         }
-        for mut releasing in std::mem::take(&mut self.releases) {
-            match releasing.told.try_recv() {
-                Ok(result) => self.hears_of_release(&releasing, result),
-                Err(oneshot::error::TryRecvError::Empty) => self.releases.push(releasing),
-                Err(closed) => panic!("each release is told: {closed}"),
-            }
-        }
-        self.settles.retain_mut(|told| told.try_recv().is_err());
+    }
+
+    /// For how long a guard is vouched for, by what it was told.
+    fn left(&self, grant: &Grant) -> Duration {
+        let lease = self.leases.get(&grant.guard).filter(|lease| lease.lost.is_none());
+        lease.map_or(Duration::ZERO, |lease| lease.until.saturating_duration_since(self.now()))
+    }
+
+    fn caller(&mut self) -> CallerId {
+        self.callers += 1;
+        CALLERS + self.callers
     }
 
     fn hears_of_release(&mut self, releasing: &Releasing, result: Result<(), Error>) {
@@ -749,12 +736,13 @@ impl World {
     /// What must be true at any time.
     fn check(&mut self) {
         let (now, believed) = (self.now(), self.believed);
-        for (id, guard) in &mut self.guards {
-            let left = guard.grant.lease.remaining(now);
+        let lefts: Vec<_> = self.guards.values().map(|it| self.left(&it.grant)).collect();
+        for ((id, guard), left) in self.guards.iter_mut().zip(lefts) {
             let Guard { key, holder, .. } = guard;
             if left.is_zero() {
                 let by_word = guard.until.is_some_and(|until| until > now);
-                assert!(!by_word || guard.woken.0.load(Relaxed), "{holder} is lost and was not told so");
+                let is_told = self.leases.get(&guard.grant.guard).is_some_and(|it| it.lost.is_some());
+                assert!(!by_word || is_told, "{holder} is lost and was not told so");
                 assert!(!self.is_calm || !guard.is_kept, "{holder} is lost though nothing went wrong");
                 guard.is_lost = true;
                 continue;
@@ -776,11 +764,6 @@ impl World {
                 "guard {id}: {holder} is vouched for {left:?} more, and the replica has {:?}",
                 server.locks_of_replica().get(key)
             );
-            let waker = Waker::from(guard.woken.clone());
-            match guard.lost.poll(now, &mut Context::from_waker(&waker)) {
-                Poll::Ready(at) => assert_eq!(at, now + left, "to look again when it could be lost"),
-                Poll::Pending => panic!("it was not released"),
-            }
         }
         for (id, caller) in &self.attempts {
             // To be confirmed has a time of its own.

@@ -10,7 +10,7 @@ use std::{fmt, io};
 
 /// What is behind an error or a fault.
 #[derive(Clone, Debug)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// A server's line: a code, and a text behind it.
     Server(String),
     /// Why no server has answered.
@@ -20,7 +20,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    pub(crate) fn code(&self) -> Option<&str> {
+    pub fn code(&self) -> Option<&str> {
         if let Self::Server(line) = self { line.split(' ').next() } else { None }
     }
 }
@@ -103,52 +103,52 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
+    pub fn new(kind: ErrorKind, about: impl AsRef<[u8]>) -> Self {
         let about = String::from_utf8_lossy(about.as_ref()).into_owned();
         Self(Box::new(Details { kind, about, source: None, at: None, loss: None }))
     }
 
     /// A mistake in how things were put together.
-    pub(crate) fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
+    pub fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
         Self::because(ErrorKind::Configuration, about, Cause::Client(why.into()))
     }
 
-    pub(crate) fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: Cause) -> Self {
+    pub fn because(kind: ErrorKind, about: impl AsRef<[u8]>, source: Cause) -> Self {
         let mut error = Self::new(kind, about);
         error.0.source = Some(source);
         error
     }
 
-    pub(crate) fn at(mut self, server: Option<Arc<str>>) -> Self {
+    pub fn at(mut self, server: Option<Arc<str>>) -> Self {
         self.0.at = server;
         self
     }
 
     /// The server, as it is called where it is spoken of.
-    pub(crate) fn server(&self) -> String {
+    pub fn server(&self) -> String {
         self.0.at.as_ref().map_or_else(|| "the server".to_owned(), |at| format!("the server at {at}"))
     }
 
-    pub(crate) fn is_about_its_server(&self) -> bool {
+    pub fn is_about_its_server(&self) -> bool {
         self.0.at.as_deref() == Some(&*self.0.about)
     }
 
-    pub(crate) fn source_of_it(&self) -> Option<&Cause> {
+    pub fn source_of_it(&self) -> Option<&Cause> {
         self.0.source.as_ref()
     }
 
     /// The same, of all the locks that were wanted together.
-    pub(crate) fn about_all(mut self, names: String) -> Self {
+    pub fn about_all(mut self, names: String) -> Self {
         self.0.about = names;
         self
     }
 
     /// The reply to a release is lost, for this reason.
-    pub(crate) fn in_doubt(about: impl AsRef<[u8]>, cause: Cause) -> Self {
+    pub fn in_doubt(about: impl AsRef<[u8]>, cause: Cause) -> Self {
         Self::because(ErrorKind::Lost, about, cause)
     }
 
-    pub(crate) fn lost(about: impl AsRef<[u8]>, loss: Loss) -> Self {
+    pub fn lost(about: impl AsRef<[u8]>, loss: Loss) -> Self {
         let mut error = Self::new(ErrorKind::Lost, about);
         if let Loss::Overwritten(cause) | Loss::NotRenewed(cause) = &loss {
             error.0.source.clone_from(&cause.0.source);
@@ -264,7 +264,7 @@ impl fmt::Debug for Error {
 }
 
 /// A wrong one, of a user that may not be known; or of a server that has none at all, which has no code for that.
-pub(crate) fn refuses_a_password(line: &str) -> bool {
+pub fn refuses_a_password(line: &str) -> bool {
     line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }
 

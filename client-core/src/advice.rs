@@ -19,7 +19,7 @@ impl fmt::Display for Error {
 }
 
 /// Without what it is about.
-pub(crate) fn in_words(error: &Error) -> String {
+pub fn in_words(error: &Error) -> String {
     let server = error.server();
     match (error.kind(), error.source_of_it()) {
         (ErrorKind::Timeout, _) => "not free in time".to_owned(),

@@ -18,17 +18,17 @@ pub enum Reply {
 /// No server nests lists deeper, has longer lines, or replies with more: a hostile one must not take all memory.
 const DEPTH_MAX: usize = 16;
 const LINE_MAX: usize = 64 * 1_024;
-pub(crate) const REPLY_MAX: usize = 64 * 1_024 * 1_024;
+pub const REPLY_MAX: usize = 64 * 1_024 * 1_024;
 
 /// What each answer begins with one of.
 const MARKS: &[u8] = b"+,(-:#_$=*~>%";
 
 /// What no server says.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Garbled;
+pub struct Garbled;
 
 /// Adds one command to what is to be sent.
-pub(crate) fn write<A: AsRef<[u8]>>(out: &mut Vec<u8>, command: &[A]) {
+pub fn write<A: AsRef<[u8]>>(out: &mut Vec<u8>, command: &[A]) {
     head(out, b'*', command.len());
     for argument in command {
         let argument = argument.as_ref();
@@ -45,7 +45,7 @@ fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
 }
 
 /// Reads replies from what comes in pieces of any size; no piece makes it start again.
-pub(crate) struct Reader {
+pub struct Reader {
     bytes: Vec<u8>,
     /// How many of them are read, and how many behind these have no end of a line.
     read: usize,
@@ -66,12 +66,12 @@ impl Default for Reader {
 }
 
 impl Reader {
-    pub(crate) fn up_to(limit: usize) -> Self {
+    pub fn up_to(limit: usize) -> Self {
         let (bytes, read, scanned, text, lists, size) = Default::default();
         Self { bytes, read, scanned, text, lists, size, limit }
     }
 
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.bytes.drain(..std::mem::take(&mut self.read));
         if self.bytes.is_empty() {
             self.bytes.shrink_to(LINE_MAX);
@@ -79,12 +79,12 @@ impl Reader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(crate) fn unread(&self) -> &[u8] {
+    pub fn unread(&self) -> &[u8] {
         &self.bytes[self.read..]
     }
 
     /// The next reply. `None`: it is not complete.
-    pub(crate) fn next(&mut self) -> Result<Option<Reply>, Garbled> {
+    pub fn next_reply(&mut self) -> Result<Option<Reply>, Garbled> {
         while let Some(mut reply) = self.part()? {
             loop {
                 let Some((missing, list)) = self.lists.last_mut() else {
@@ -215,10 +215,10 @@ mod tests {
             for cut in 0..bytes.len() {
                 let mut reader = Reader::default();
                 reader.add(&bytes.as_bytes()[..cut]);
-                assert_eq!(reader.next(), Ok(None), "{bytes:?} up to {cut}");
+                assert_eq!(reader.next_reply(), Ok(None), "{bytes:?} up to {cut}");
                 reader.add(format!("{}+rest", &bytes[cut..]).as_bytes());
-                assert_eq!(reader.next(), Ok(Some(reply.clone())), "{bytes:?} cut at {cut}");
-                assert_eq!((reader.next(), reader.unread()), (Ok(None), &b"+rest"[..]));
+                assert_eq!(reader.next_reply(), Ok(Some(reply.clone())), "{bytes:?} cut at {cut}");
+                assert_eq!((reader.next_reply(), reader.unread()), (Ok(None), &b"+rest"[..]));
             }
         }
     }
@@ -226,7 +226,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<Option<Reply>, Garbled> {
         let mut reader = Reader::default();
         reader.add(bytes);
-        reader.next()
+        reader.next_reply()
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
             let (mut reader, began) = (Reader::default(), std::time::Instant::now());
             let replies = reply.chunks(piece).filter_map(|piece| {
                 reader.add(piece);
-                reader.next().unwrap()
+                reader.next_reply().unwrap()
             });
             assert_eq!(replies.count(), 1);
             began.elapsed()

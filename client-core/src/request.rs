@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// The answer to a request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     Granted {
         /// One for each lock that was asked for, if they are fenced.
         tokens: Vec<u64>,
@@ -21,13 +21,13 @@ pub(crate) enum Verdict {
 
 /// A lease that lasts at least for so long after that time, which was read before the server was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leased {
+pub struct Leased {
     pub after: Instant,
     pub length: Duration,
 }
 
 /// What became of a ticket.
-pub(crate) struct Event {
+pub struct Event {
     pub seq: u64,
     pub ticket: u64,
     pub outcome: Result<Verdict, Fault>,
@@ -35,7 +35,7 @@ pub(crate) struct Event {
 
 /// What became of a ticket that was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cancelled {
+pub enum Cancelled {
     /// The server has no such ticket.
     Unknown,
     /// It waits no more, and was not granted the lock.
@@ -46,16 +46,16 @@ pub(crate) enum Cancelled {
 
 /// How much is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     One,
     All,
 }
 
 /// A wait in the server, for a request that cannot be granted at once: by which session and ticket, and how long.
-pub(crate) struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
+pub struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
 
 /// For one lock or permit, or for several locks at once.
-pub(crate) fn acquire(terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
+pub fn acquire(terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
     let text = |number: Option<u32>| number.unwrap_or_default().to_string();
     let (count, permits, max) = (keys.len().to_string(), text(terms.permits), text(terms.max));
     let (mut command, lease): (Vec<&[u8]>, _) = (Vec::with_capacity(keys.len() + 13), milliseconds(lease));
@@ -91,7 +91,7 @@ fn encoded_if(fenced: bool, mut command: Vec<&[u8]>) -> Vec<u8> {
 }
 
 /// A call for events. One that waits does so for as long as the server lets it.
-pub(crate) fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
+pub fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
     let (acknowledged, ttl) = (acknowledged.to_string(), milliseconds(ttl));
     let mut command: Vec<&[u8]> = vec![b"RLOCK.EVENTS", session.as_bytes()];
     if acknowledged != "0" {
@@ -105,11 +105,11 @@ pub(crate) fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duratio
 }
 
 /// Takes a ticket back.
-pub(crate) fn cancel(session: &str, ticket: u64) -> Vec<u8> {
+pub fn cancel(session: &str, ticket: u64) -> Vec<u8> {
     encoded(&[b"RLOCK.CANCEL", session.as_bytes(), ticket.to_string().as_bytes()])
 }
 
-pub(crate) fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec<u8> {
+pub fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec<u8> {
     let mut command: Vec<&[u8]> = vec![b"RLOCK.RELEASE", key, holder];
     match side {
         Side::Plain => {}
@@ -122,24 +122,24 @@ pub(crate) fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent)
     encoded(&command)
 }
 
-pub(crate) fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
+pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
     encoded(&[b"RLOCK.RENEW", key, holder, milliseconds(lease).as_bytes()])
 }
 
 /// How many replicas have all that came before on this connection. 0 would be to wait for ever.
-pub(crate) fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
+pub fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
     let limit = limit.clamp(Duration::from_millis(1), Duration::from_millis(i64::MAX.unsigned_abs()));
     encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).as_bytes()])
 }
 
-pub(crate) fn encoded(command: &[&[u8]]) -> Vec<u8> {
+pub fn encoded(command: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(command.iter().map(|argument| argument.len() + 10).sum());
     write(&mut bytes, command);
     bytes
 }
 
 /// `lease`: what it begins, if it is granted.
-pub(crate) fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
+pub fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
     match answer {
         Reply::Nil if !fenced => Ok(Verdict::Granted { tokens: Vec::new(), lease: Some(lease) }),
         Reply::Int(_) => Ok(Verdict::Busy),
@@ -154,7 +154,7 @@ pub(crate) fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verd
 }
 
 /// In the order in which they happened. They answer a call before which the clock was read as `asked_at`.
-pub(crate) fn told(answer: Reply, asked_at: Instant) -> Result<Vec<Event>, Fault> {
+pub fn told(answer: Reply, asked_at: Instant) -> Result<Vec<Event>, Fault> {
     let Reply::List(events) = answer else { return Err(Fault::not_an_answer()) };
     events.iter().map(|told| event(told, asked_at).ok_or_else(Fault::not_an_answer)).collect()
 }
@@ -185,7 +185,7 @@ fn granted(tokens: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
 }
 
 /// Whether a hold was given back.
-pub(crate) fn released(answer: &Reply) -> Result<bool, Fault> {
+pub fn released(answer: &Reply) -> Result<bool, Fault> {
     match answer {
         Reply::Nil => Ok(false),
         Reply::Int(_) => Ok(true),
@@ -194,7 +194,7 @@ pub(crate) fn released(answer: &Reply) -> Result<bool, Fault> {
 }
 
 /// What became of the only ticket that CANCEL was sent.
-pub(crate) fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
+pub fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
     let Reply::List(tickets) = answer else { return Err(Fault::not_an_answer()) };
     match tickets[..] {
         [Reply::Int(0)] => Ok(Cancelled::Unknown),
@@ -205,7 +205,7 @@ pub(crate) fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
 }
 
 /// Whether the lock is held.
-pub(crate) fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
+pub fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
     match answer {
         Reply::Int(1) => Ok(true),
         Reply::Int(0) => Ok(false),

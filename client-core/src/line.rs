@@ -13,7 +13,7 @@ use super::fault::{Fault, What};
 use super::request;
 use super::resp::{self, Reply};
 use super::route::Route;
-use super::{Action, Asker, Body, Engine, Errand, Lane, LineId, NodeId, Timer};
+use super::{Answer, Asker, Body, Effect, Engine, Errand, Lane, LineId, NodeId, Timer};
 use crate::error::Cause;
 use std::collections::VecDeque;
 use std::io;
@@ -118,7 +118,7 @@ impl Engine {
         let id = self.next_id();
         let known = self.nodes.get_mut(&node)?;
         known.uses(lane, id);
-        self.actions.push(Action::Connect { line: id, lane, address: known.address.clone() });
+        self.effects.push(Effect::Connect { line: id, lane, address: known.address.clone() });
         let (is_open, queued, pending, renewals, incoming, looked_at, retired) = Default::default();
         self.lines.insert(id, Line { node, lane, is_open, queued, pending, renewals, incoming, looked_at, retired });
         Some(id)
@@ -163,11 +163,11 @@ impl Engine {
         }
         let behind_another = errand.asking;
         line.pending.push_back(Pending { errand, sent_at: self.now, limit, is_late: false, behind_another });
-        self.actions.push(Action::Send { line: id, bytes, at_once });
+        self.effects.push(Effect::Send { line: id, bytes, at_once });
     }
 
     pub(super) fn line_opened(&mut self, id: LineId) {
-        let Some(line) = self.lines.get_mut(&id) else { return self.actions.push(Action::Close(id)) };
+        let Some(line) = self.lines.get_mut(&id) else { return self.effects.push(Effect::Close(id)) };
         line.is_open = true;
         self.was_served = true;
         let (node, lane) = (line.node, line.lane);
@@ -190,11 +190,11 @@ impl Engine {
         let mut incoming = std::mem::take(&mut line.incoming);
         incoming.add(bytes);
         loop {
-            match incoming.next() {
+            match incoming.next_reply() {
                 Ok(Some(reply)) => self.reply(id, reply),
                 Ok(None) => break,
                 Err(resp::Garbled) => {
-                    self.actions.push(Action::Close(id));
+                    self.effects.push(Effect::Close(id));
                     return self.line_ends(id, &Fault::silent(io::ErrorKind::InvalidData.into()));
                 }
             }
@@ -270,8 +270,7 @@ impl Engine {
             Asker::Giving(giving) => self.giving_answered(giving, id, answer),
             Asker::Renewal(hold) => self.renewal_answered(hold, id, sent_at, answer),
             Asker::Poll(node, session) => self.polled(node, session, sent_at, answer),
-            // Its caller may have gone.
-            Asker::Caller => _ = self.callers.remove(&id).map(|tell| tell.send(answer)),
+            Asker::Caller(caller) => self.effects.push(Effect::Notify(caller, Answer::Replied(answer))),
             Asker::Session(node, session) => self.session_is_known(node, session, answer),
             Asker::Round(round) => self.round_answered(round, &answer),
         }
@@ -341,7 +340,7 @@ impl Engine {
     }
 
     fn close(&mut self, id: LineId) {
-        self.actions.push(Action::Close(id));
+        self.effects.push(Effect::Close(id));
         self.line_ends(id, &Fault::broken());
     }
 
