@@ -58,7 +58,7 @@ fn contradiction(what: &str, first: &Telling, other: &Telling) -> Violation {
 fn early_ends(session: &Session, troubles: &Troubles, verdict: &mut Verdict) {
     let denied = session.denials().find(|(poll, answered)| {
         let life = session.lives.iter().find(|life| life.0 <= poll.at && *answered <= life.1);
-        life.is_some_and(|life| !troubles.may_end_sessions(life.0, *answered))
+        life.is_some_and(|life| !troubles.may_end_sessions(session.asked_for(life.0), *answered))
     });
     if let Some((poll, answered)) = denied {
         let what = format!("session {} had been polled in time, and was unknown to {poll:?}", session.name);
@@ -123,5 +123,8 @@ mod tests {
         assert_eq!(denied().troubled((100, 200), restart()).broken(), []);
         assert_eq!(denied().troubled((100, 200), clock(5_000)).broken(), []);
         assert_eq!(denied().session_ended((400, 410)).broken(), []);
+        // Its last answer may have been late.
+        let late = Written::default().polled((0, 300), 1, 0, &[]).denied((310, 320));
+        assert_eq!(late.troubled((100, 200), restart()).broken(), []);
     }
 }

@@ -97,6 +97,12 @@ impl<'a> Session<'a> {
         self.lives.iter().any(|life| life.0 <= from && until <= life.1)
     }
 
+    /// When the poll was sent that was answered at this moment: since then the session may have ended again.
+    pub fn asked_for(&self, answered: Moment) -> Moment {
+        let asked = self.exchanges.iter().find(|it| it.answer.is_some_and(|(at, _)| at == answered));
+        asked.map_or(answered, |it| it.poll.at)
+    }
+
     /// Whether one connection of it was polled from one moment to the other.
     pub fn was_polled(&self, (from, until): Span) -> bool {
         self.connections.iter().any(|span| span.0 <= from && until <= span.1)
