@@ -17,6 +17,7 @@ wrong() {
 places='Cargo.toml|^version = "|"
 cli/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
 client/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
+client-core/Cargo.toml|^rlock-core = .*version = "|"
 clients/node/package.json|^  "version": "|"
 clients/node/package-lock.json|^ +"version": "|"
 clients/go/rlockotel/go.mod|^.github.com/rlock/rlock/clients/go v|$

@@ -1,8 +1,10 @@
 //! The RLOCK commands as they are sent, and their answers as types.
 
 use super::fault::Fault;
-use super::resp::{Reply, write};
+use super::resp::{self, Reply, write};
 use super::terms::{Side, Terms};
+use rlock_core::lock::{self, Lease, Limit};
+use rlock_core::words::{self, Command, Request};
 use std::time::{Duration, Instant};
 
 /// The answer to a request for a lock.
@@ -56,80 +58,78 @@ pub struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
 
 /// For one lock or permit, or for several locks at once.
 pub fn acquire(terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
-    let text = |number: Option<u32>| number.unwrap_or_default().to_string();
-    let (count, permits, max) = (keys.len().to_string(), text(terms.permits), text(terms.max));
-    let (mut command, lease): (Vec<&[u8]>, _) = (Vec::with_capacity(keys.len() + 13), milliseconds(lease));
-    match (terms.side, keys.len()) {
-        (Side::Plain, 2..) => command.extend([&b"RLOCK.MACQUIRE"[..], count.as_bytes()]),
-        (Side::Plain, _) if terms.permits.is_some() => command.push(b"RLOCK.PACQUIRE"),
-        (Side::Plain, _) => command.push(b"RLOCK.ACQUIRE"),
-        (Side::Write, _) => command.push(b"RLOCK.WACQUIRE"),
-        (Side::Read, _) => command.push(b"RLOCK.RACQUIRE"),
-    }
-    command.extend(keys);
-    command.extend([holder, lease.as_bytes()]);
-    if terms.permits.is_some() {
-        command.extend([&b"LIMIT"[..], permits.as_bytes()]);
-    }
-    let Some(Wait(session, ticket, time)) = wait else { return encoded_if(terms.fenced, command) };
-    // 0 is for ever.
-    let time = time.map_or_else(|| "0".to_owned(), |time| milliseconds(time.max(Duration::from_millis(1))));
+    let command = match (terms.side, keys.len()) {
+        (Side::Plain, 2..) => &words::MACQUIRE,
+        (Side::Plain, _) if terms.permits.is_some() => &words::PACQUIRE,
+        (Side::Plain, _) => &words::ACQUIRE,
+        (Side::Write, _) => &words::WACQUIRE,
+        (Side::Read, _) => &words::RACQUIRE,
+    };
+    let mut request = Request {
+        keys,
+        holder: Some(holder),
+        lease: Lease::from_ms(milliseconds(lease)),
+        limit: terms.permits.and_then(|limit| Limit::new(limit.into())),
+        fenced: terms.fenced,
+        ..Request::default()
+    };
+    let Some(Wait(session, ticket, time)) = wait else { return written(command, &request) };
     let ticket = ticket.to_string();
-    command.extend([&b"WAIT"[..], time.as_bytes()]);
-    if terms.max.is_some() {
-        command.extend([&b"MAX"[..], max.as_bytes()]);
-    }
-    command.extend([&b"SESSION"[..], session.as_bytes(), ticket.as_bytes()]);
-    encoded_if(terms.fenced, command)
-}
-
-fn encoded_if(fenced: bool, mut command: Vec<&[u8]>) -> Vec<u8> {
-    if fenced {
-        command.push(b"FENCED");
-    }
-    encoded(&command)
+    // 0 is for ever.
+    request.wait_ms = Some(time.map_or(0, |time| milliseconds(time).max(1)));
+    request.max = terms.max.and_then(|max| max.try_into().ok());
+    request.session = Some(session.as_bytes());
+    written(command, &Request { tickets: &[ticket.as_bytes()], ..request })
 }
 
 /// A call for events. One that waits does so for as long as the server lets it.
 pub fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
-    let (acknowledged, ttl) = (acknowledged.to_string(), milliseconds(ttl));
-    let mut command: Vec<&[u8]> = vec![b"RLOCK.EVENTS", session.as_bytes()];
-    if acknowledged != "0" {
-        command.extend([&b"ACK"[..], acknowledged.as_bytes()]);
-    }
-    if waits {
-        command.extend([&b"WAIT"[..], b"0"]);
-    }
-    command.extend([&b"TTL"[..], ttl.as_bytes()]);
-    encoded(&command)
+    let request = Request {
+        session: Some(session.as_bytes()),
+        seq: (acknowledged > 0).then_some(acknowledged),
+        wait_ms: waits.then_some(0),
+        ttl_ms: Some(milliseconds(ttl)),
+        ..Request::default()
+    };
+    written(&words::EVENTS, &request)
 }
 
 /// Takes a ticket back.
 pub fn cancel(session: &str, ticket: u64) -> Vec<u8> {
-    encoded(&[b"RLOCK.CANCEL", session.as_bytes(), ticket.to_string().as_bytes()])
+    let ticket = ticket.to_string();
+    let tickets = &[ticket.as_bytes()][..];
+    written(&words::CANCEL, &Request { session: Some(session.as_bytes()), tickets, ..Request::default() })
 }
 
 pub fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec<u8> {
-    let mut command: Vec<&[u8]> = vec![b"RLOCK.RELEASE", key, holder];
-    match side {
-        Side::Plain => {}
-        Side::Write => command.push(b"WRITE"),
-        Side::Read => command.push(b"READ"),
-    }
-    if extent == Extent::All {
-        command.push(b"ALL");
-    }
-    encoded(&command)
+    let side = match side {
+        Side::Plain => None,
+        Side::Write => Some(lock::Side::Write),
+        Side::Read => Some(lock::Side::Read),
+    };
+    let all = extent == Extent::All;
+    written(&words::RELEASE, &Request { keys: &[key], holder: Some(holder), side, all, ..Request::default() })
 }
 
 pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
-    encoded(&[b"RLOCK.RENEW", key, holder, milliseconds(lease).as_bytes()])
+    let lease = Lease::from_ms(milliseconds(lease));
+    written(&words::RENEW, &Request { keys: &[key], holder: Some(holder), lease, ..Request::default() })
+}
+
+/// A command of rlock, by its table.
+fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
+    let (mut count, mut length) = (0, 0);
+    request.write(command, |word| (count, length) = (count + 1, length + word.len() + 10));
+    let mut bytes = Vec::with_capacity(length);
+    resp::head(&mut bytes, b'*', count);
+    request.write(command, |word| resp::word(&mut bytes, word));
+    bytes
 }
 
 /// How many replicas have all that came before on this connection. 0 would be to wait for ever.
 pub fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
     let limit = limit.clamp(Duration::from_millis(1), Duration::from_millis(i64::MAX.unsigned_abs()));
-    encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).as_bytes()])
+    encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).to_string().as_bytes()])
 }
 
 pub fn encoded(command: &[&[u8]]) -> Vec<u8> {
@@ -214,6 +214,6 @@ pub fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
 }
 
 /// As the server counts. What is too long for it, it refuses with its own words.
-fn milliseconds(time: Duration) -> String {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).to_string()
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -31,14 +31,17 @@ pub struct Garbled;
 pub fn write<A: AsRef<[u8]>>(out: &mut Vec<u8>, command: &[A]) {
     head(out, b'*', command.len());
     for argument in command {
-        let argument = argument.as_ref();
-        head(out, b'$', argument.len());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
+        word(out, argument.as_ref());
     }
 }
 
-fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
+pub(crate) fn word(out: &mut Vec<u8>, word: &[u8]) {
+    head(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(crate) fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
     out.push(mark);
     out.extend_from_slice(length.to_string().as_bytes());
     out.extend_from_slice(b"\r\n");
