@@ -2,6 +2,7 @@
 //! Nothing is changed by it, and nothing replicated.
 
 use crate::sessions::kept;
+use rlock_core::words::{Argument, COMMANDS, Error, Form, OptionWord, Rule};
 use rlock_testing::{Client, Reply, Server, Session, Tap, list, text};
 
 pub const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
@@ -82,44 +83,101 @@ fn all_refused(calls: &[(&[&str], &str, &str)]) {
     Refusals::prepare().all(calls);
 }
 
-#[test]
-fn arity_is_checked() {
-    let mut refused = Refusals::prepare();
-    for name in ACQUIRES {
-        refused.all(&[
-            (&[name], "ERR", "wrong number of arguments"),
-            (&[name, "k"], "ERR", "wrong number of arguments"),
-            (&[name, "k", "h"], "ERR", "wrong number of arguments"),
-        ]);
+/// Words that the argument may be, whatever comes of it.
+fn good(argument: Argument) -> &'static [&'static str] {
+    match argument {
+        Argument::Key => &["plain"],
+        Argument::Keys => &["2", "plain", "k"],
+        Argument::Holder => &["h"],
+        Argument::Session => &["a-session-of-nobody"],
+        Argument::Ticket => &["t"],
+        Argument::Tickets => &[],
+        Argument::Seq => &["0"],
+        Argument::Lease | Argument::Ttl => &["1000"],
+        Argument::Wait | Argument::Max | Argument::Limit | Argument::Count | Argument::Id => &["1"],
     }
-    refused.all(&[
-        (&["RLOCK.RELEASE"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.RELEASE", "k"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.RENEW", "k", "h"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.RENEW", "k", "h", "1", "1"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.INSPECT"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.BREAK"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.BREAK", "k", "h"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.EVENTS"], "ERR", "wrong number of arguments"),
-        (&["RLOCK.CANCEL"], "ERR", "wrong number of arguments"),
-    ]);
 }
 
-#[test]
-fn a_lease_is_from_1_to_what_the_server_can_store() {
-    let mut refused = Refusals::prepare();
-    let leases = ["", "0", "-1", "1.5", "1e3", "abc", "+5", " 5", "05", "9223372036854775807", "9223372036854775808"];
-    for lease in leases {
-        for name in ACQUIRES {
-            refused.all(&[(&[name, "k", "h", lease], "ERR", "lease must be")]);
+/// Words that it may not be.
+fn wrong(argument: Argument) -> Vec<String> {
+    let mut words: Vec<_> = match argument.form() {
+        Form::Key => return Vec::new(),
+        Form::Text(least, most) => [least - 1, most + 1].map(|length| "x".repeat(length)).into(),
+        Form::Number(least, most) => {
+            let beyond = [i128::from(least) - 1, i128::from(most) + 1].map(|number| number.to_string());
+            [&beyond[..], &["", "1.5", "1e3", "abc", "+5", " 5", "05"].map(str::to_owned)].concat()
         }
-        refused.all(&[
-            (&["RLOCK.RENEW", "plain", "h", lease], "ERR", "lease must be"),
-            (&["RLOCK.RENEW", "k", "h", lease], "ERR", "lease must be"),
-            (&["RLOCK.RELEASE", "plain", "h", "LEASE", lease], "ERR", "lease must be"),
-            (&["RLOCK.RELEASE", "k", "h", "LEASE", lease], "ERR", "lease must be"),
-        ]);
+    };
+    if argument == Argument::Holder {
+        words.extend(["mode", ":write", "h:write", "mode:write"].map(str::to_owned));
     }
+    words
+}
+
+/// Of each command: too few words, wrong ones, options that are cut off, wrong, doubled, unknown or without what they need.
+#[test]
+fn each_wrong_word_is_named_and_changes_nothing() {
+    let mut refused = Refusals::prepare();
+    let mut is_refused = |words: &[&str], error: Error| refused.all(&[(words, error.code(), error.text())]);
+    for command in COMMANDS {
+        let needed: Vec<_> = command.options.iter().filter(|option| option.is_required()).flat_map(whole).collect();
+        let alone = [&[command.name], &behind(command.arguments)[..]].concat();
+        let start = [&alone[..], &needed].concat();
+        (1..start.len()).for_each(|length| is_refused(&start[..length], Error::Arity));
+        for (place, argument) in command.arguments.iter().enumerate() {
+            let before = [&[command.name], &behind(&command.arguments[..place])[..]].concat();
+            let after = [behind(&command.arguments[place + 1..]), needed.clone()].concat();
+            for word in wrong(*argument) {
+                is_refused(&[&before[..], &[&word], &after].concat(), argument.wrong());
+            }
+        }
+        if !command.arguments.contains(&Argument::Tickets) {
+            is_refused(&[&start[..], &["NOW"]].concat(), command.unknown_option);
+        }
+        for option in command.options {
+            let start = if option.is_required() { &alone } else { &start };
+            let given = [&start[..], &whole(option)].concat();
+            let mut again = whole(option);
+            let small = again[0].to_lowercase();
+            again[0] = &small;
+            is_refused(&[&given[..], &again].concat(), option.given_twice);
+            if let Rule::Needs(_, error) = option.rule {
+                is_refused(&given, error);
+            }
+            for (place, argument) in option.arguments().iter().enumerate() {
+                let cut = &given[..=start.len() + place];
+                // Without one that is required the words are too few.
+                if !option.is_required() {
+                    is_refused(cut, argument.wrong());
+                }
+                for word in wrong(*argument) {
+                    let words = [cut, &[&word], &behind(&option.arguments()[place + 1..])].concat();
+                    is_refused(&words, argument.wrong());
+                }
+            }
+        }
+    }
+}
+
+fn whole(option: &OptionWord) -> Vec<&'static str> {
+    [&[option.words[0]], &behind(option.arguments())[..]].concat()
+}
+
+fn behind(arguments: &[Argument]) -> Vec<&'static str> {
+    arguments.iter().flat_map(|argument| good(*argument)).copied().collect()
+}
+
+/// What no single word shows.
+#[test]
+fn words_that_do_not_go_together_are_refused() {
+    Refusals::prepare().all(&[
+        (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "READ or WRITE given twice"),
+        (&["RLOCK.SESSIONS", "COUNT", "1", "END", "1"], "ERR", "option unknown"),
+        (&["RLOCK.RENEW", "plain", "h", "1", "1"], "ERR", "wrong number of arguments"),
+        (&["RLOCK.RENEW", "plain", "h", "9223372036854775807"], "ERR", "lease must be"),
+        (&["RLOCK.RELEASE", "plain", "h", "LEASE", "9223372036854775807"], "ERR", "lease must be"),
+        (&["RLOCK.ACQUIRE", "k", "h", "9223372036854775807"], "ERR", "lease must be"),
+    ]);
 }
 
 #[test]
@@ -136,74 +194,13 @@ fn the_longest_lease_that_fits_is_taken() {
 }
 
 #[test]
-fn a_holder_is_1_to_512_bytes_that_fit_the_layout() {
-    let mut refused = Refusals::prepare();
-    let too_long = "h".repeat(513);
-    for holder in ["", "mode", ":write", "h:write", "mode:write", &too_long] {
-        for name in ACQUIRES {
-            refused.all(&[(&[name, "k", holder, "1000"], "ERR", "holder must be")]);
-        }
-        refused.all(&[
-            (&["RLOCK.RELEASE", "k", holder], "ERR", "holder must be"),
-            (&["RLOCK.RENEW", "k", holder, "1000"], "ERR", "holder must be"),
-        ]);
-    }
+fn a_holder_is_up_to_512_bytes_that_fit_the_layout() {
     let (_server, mut client) = Server::with_client();
     let longest = "h".repeat(512);
     for (number, holder) in ["h", "Mode", "h:Write", ":write:", " ", &longest].into_iter().enumerate() {
         let key = format!("k{number}");
         assert_eq!(client.run(&["RLOCK.ACQUIRE", &key, holder, "600000"]), Reply::Nil, "{holder}");
         assert_eq!(client.fields(&key), format!("{{{holder}:1}}"));
-    }
-}
-
-#[test]
-fn options_are_known_and_given_once() {
-    let mut refused = Refusals::prepare();
-    for name in ACQUIRES {
-        refused.all(&[
-            (&[name, "k", "h", "1000", "NOW"], "ERR", "option unknown"),
-            (&[name, "k", "h", "1000", ""], "ERR", "option unknown"),
-            (&[name, "k", "h", "1000", "FENCED", "FENCED"], "ERR", "FENCED given twice"),
-            (&[name, "k", "h", "1000", "fenced", "Fenced"], "ERR", "FENCED given twice"),
-            (&[name, "k", "h", "1000", "WAIT"], "ERR", "WAIT must be"),
-            (&[name, "k", "h", "1000", "WAIT", "-1"], "ERR", "WAIT must be"),
-            (&[name, "k", "h", "1000", "WAIT", "soon"], "ERR", "WAIT must be"),
-            (&[name, "k", "h", "1000", "WAIT", "9223372036854775808"], "ERR", "WAIT must be"),
-            (&[name, "k", "h", "1000", "WAIT", "1", "WAIT", "1"], "ERR", "WAIT given twice"),
-            (&[name, "k", "h", "1000", "WAIT", "1", "MAX", "1", "max", "1"], "ERR", "MAX given twice"),
-            (&[name, "k", "h", "1000", "MAX", "1"], "ERR", "MAX needs WAIT ms"),
-            (&[name, "k", "h", "1000", "FENCED", "max", "1"], "ERR", "MAX needs WAIT ms"),
-            (&[name, "k", "h", "1000", "WAIT", "1", "MAX"], "ERR", "MAX must be"),
-            (&[name, "k", "h", "1000", "MAX", "WAIT", "1"], "ERR", "MAX must be"),
-        ]);
-    }
-    refused.all(&[
-        (&["RLOCK.RELEASE", "plain", "h", "NOW"], "ERR", "option unknown"),
-        (&["RLOCK.RELEASE", "plain", "h", "FENCED"], "ERR", "option unknown"),
-        (&["RLOCK.RELEASE", "both", "h", "READ", "WRITE"], "ERR", "READ or WRITE given twice"),
-        (&["RLOCK.RELEASE", "both", "h", "READ", "read"], "ERR", "READ or WRITE given twice"),
-        (&["RLOCK.RELEASE", "plain", "h", "ALL", "all"], "ERR", "ALL given twice"),
-        (&["RLOCK.RELEASE", "plain", "h", "LEASE", "1", "LEASE", "1"], "ERR", "LEASE given twice"),
-        (&["RLOCK.RELEASE", "plain", "h", "LEASE"], "ERR", "lease must be"),
-        (&["RLOCK.INSPECT", "plain", "10"], "ERR", "option unknown"),
-        (&["RLOCK.INSPECT", "plain", "COUNT", "1", "COUNT", "1"], "ERR", "COUNT given twice"),
-        (&["RLOCK.QUEUES", "plain"], "ERR", "option unknown"),
-        (&["RLOCK.SESSIONS", "plain"], "ERR", "option unknown"),
-        (&["RLOCK.SESSIONS", "COUNT", "1", "END", "1"], "ERR", "option unknown"),
-        (&["RLOCK.SESSIONS", "END"], "ERR", "END must be"),
-        (&["RLOCK.SESSIONS", "END", "-1"], "ERR", "END must be"),
-        (&["RLOCK.QUEUES", "COUNT", "1", "count", "1"], "ERR", "COUNT given twice"),
-    ]);
-}
-
-#[test]
-fn a_bound_on_the_queue_is_from_1_up() {
-    let mut refused = Refusals::prepare();
-    for max in ["", "0", "-1", "1.5", "+1", "01", "many", "9223372036854775808"] {
-        for name in ACQUIRES {
-            refused.all(&[(&[name, "queued", "h", "1000", "WAIT", "0", "MAX", max], "ERR", "MAX must be")]);
-        }
     }
 }
 
@@ -219,22 +216,6 @@ fn who_is_turned_away_has_changed_nothing() {
         refused.one(&format!("RLOCK.ACQUIRE queued h 1000 {options}"), "WRONGKIND", "key");
         refused.one(&format!("RLOCK.WACQUIRE read h 1000 {options}"), "DEADLOCK", "holder");
     }
-}
-
-#[test]
-fn a_count_is_from_1_to_10000() {
-    let mut refused = Refusals::prepare();
-    for count in ["", "0", "-1", "10001", "05", "many", "9223372036854775808"] {
-        refused.all(&[
-            (&["RLOCK.INSPECT", "plain", "COUNT", count], "ERR", "COUNT must be"),
-            (&["RLOCK.QUEUES", "COUNT", count], "ERR", "COUNT must be"),
-            (&["RLOCK.SESSIONS", "COUNT", count], "ERR", "COUNT must be"),
-        ]);
-    }
-    refused.all(&[
-        (&["RLOCK.INSPECT", "plain", "COUNT"], "ERR", "COUNT must be"),
-        (&["RLOCK.QUEUES", "COUNT"], "ERR", "COUNT must be"),
-    ]);
 }
 
 #[test]

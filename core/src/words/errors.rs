@@ -89,14 +89,12 @@ pub enum Error {
     Internal,
 }
 
-/// All errors, in the order of [`Error`].
+/// All errors, in the order of [`Error`]; a line for each.
+#[rustfmt::skip]
 pub const ERRORS: [(Error, &CStr); Error::Internal as usize + 1] = [
     (Error::Arity, c"ERR wrong number of arguments"),
     (Error::Holder, c"ERR holder must be 1 to 512 bytes, and must not be 'mode' or end in ':write'"),
-    (
-        Error::Lease,
-        c"ERR lease must be an integer number of ms, at least 1, with its end at Unix ms 9223372036854775807 at most",
-    ),
+    (Error::Lease, c"ERR lease must be an integer number of ms, at least 1, with its end at Unix ms 9223372036854775807 at most"),
     (Error::Session, c"ERR session must be 16 to 64 bytes, such as a UUID"),
     (Error::Ticket, c"ERR ticket must be 1 to 64 bytes"),
     (Error::Numkeys, c"ERR numkeys must be an integer from 1 to 64, the number of keys that follow"),
@@ -121,112 +119,49 @@ pub const ERRORS: [(Error, &CStr); Error::Internal as usize + 1] = [
     (Error::CountTwice, c"ERR option COUNT given twice: it is allowed once"),
     (Error::MaxWithoutWait, c"ERR MAX needs WAIT ms: it bounds the queue, and without WAIT nothing waits"),
     (Error::SessionWithoutWait, c"ERR SESSION needs WAIT ms: without it there is no wait for a ticket"),
-    (
-        Error::OptionOfAcquire,
-        c"ERR option unknown: after lease-ms come WAIT ms, MAX n, FENCED and SESSION session ticket",
-    ),
-    (
-        Error::OptionOfPermit,
-        c"ERR option unknown: after lease-ms come LIMIT n, WAIT ms, MAX n, FENCED and SESSION session ticket",
-    ),
+    (Error::OptionOfAcquire, c"ERR option unknown: after lease-ms come WAIT ms, MAX n, FENCED and SESSION session ticket"),
+    (Error::OptionOfPermit, c"ERR option unknown: after lease-ms come LIMIT n, WAIT ms, MAX n, FENCED and SESSION session ticket"),
     (Error::OptionOfRelease, c"ERR option unknown: after holder come READ or WRITE, LEASE lease-ms, and ALL"),
     (Error::OptionOfEvents, c"ERR option unknown: after session come ACK seq, WAIT ms and TTL ms"),
     (Error::OptionOfInspect, c"ERR option unknown: after key comes COUNT n"),
     (Error::OptionOfQueues, c"ERR option unknown: the only option is COUNT n"),
     (Error::OptionOfSessions, c"ERR option unknown: the options are COUNT n or END id"),
-    (
-        Error::WrongType,
-        c"WRONGTYPE key is not a lock: not a hash, or a hash without hold counts, nor a sorted set of permits",
-    ),
-    (
-        Error::HoldsReadWrite,
-        c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE",
-    ),
-    (
-        Error::HoldsPlain,
-        c"WRONGKIND key is a plain lock: use RLOCK.ACQUIRE, and RLOCK.RELEASE without READ or WRITE",
-    ),
-    (
-        Error::HoldsPermits,
-        c"WRONGKIND key holds permits: use RLOCK.PACQUIRE, and RLOCK.RELEASE without READ or WRITE",
-    ),
-    (
-        Error::LeaseTooLong,
-        c"ERR lease must be shorter: its end, in Unix ms, may be at most 9223372036854775807, of a permit 9007199254740992",
-    ),
-    (
-        Error::LeaseAboveGrace,
-        c"ERR lease must be at most as long as rlock.grace, and so must the sum of a writer's leases",
-    ),
+    (Error::WrongType, c"WRONGTYPE key is not a lock: not a hash, or a hash without hold counts, nor a sorted set of permits"),
+    (Error::HoldsReadWrite, c"WRONGKIND key is a read-write lock: use RLOCK.RACQUIRE or RLOCK.WACQUIRE, and RLOCK.RELEASE"),
+    (Error::HoldsPlain, c"WRONGKIND key is a plain lock: use RLOCK.ACQUIRE, and RLOCK.RELEASE without READ or WRITE"),
+    (Error::HoldsPermits, c"WRONGKIND key holds permits: use RLOCK.PACQUIRE, and RLOCK.RELEASE without READ or WRITE"),
+    (Error::LeaseTooLong, c"ERR lease must be shorter: its end, in Unix ms, may be at most 9223372036854775807, of a permit 9007199254740992"),
+    (Error::LeaseAboveGrace, c"ERR lease must be at most as long as rlock.grace, and so must the sum of a writer's leases"),
     (Error::LeaseOnRead, c"ERR LEASE has no meaning for a read release: each read hold has its own lease"),
     (Error::WhichSide, c"ERR holder has both sides of this lock: add READ, WRITE or ALL"),
-    (
-        Error::TooManyHolds,
-        c"ERR holder has too many holds on this lock: the limits are 10000 read holds and a count of 9223372036854775807",
-    ),
+    (Error::TooManyHolds, c"ERR holder has too many holds on this lock: the limits are 10000 read holds and a count of 9223372036854775807"),
     (Error::Deadlock, c"DEADLOCK holder reads this lock and would wait for itself: release the read first"),
     (Error::BadToken, c"ERR fencing counter of this key is not an integer below 9223372036854775807"),
-    (
-        Error::TokenOnItsWay,
-        c"TRYAGAIN the slot of this lock is moving: this node does not have its fencing counter",
-    ),
-    (
-        Error::OtherSlot,
-        c"ERR lock name and its derived keys must map to one hash slot: use one {tag} that is not empty, or no braces",
-    ),
+    (Error::TokenOnItsWay, c"TRYAGAIN the slot of this lock is moving: this node does not have its fencing counter"),
+    (Error::OtherSlot, c"ERR lock name and its derived keys must map to one hash slot: use one {tag} that is not empty, or no braces"),
     (Error::QueueTooLong, c"QUEUEFULL as many wait for this lock as MAX allows, or more"),
     (Error::WaitersFull, c"QUEUEFULL no more clients can wait: rlock.max-waiters is reached"),
     (Error::TicketsFull, c"QUEUEFULL no more tickets can wait: rlock.max-tickets is reached"),
-    (
-        Error::TicketsOfUserFull,
-        c"QUEUEFULL no more tickets of this user can wait: rlock.max-tickets-per-user is reached",
-    ),
-    (
-        Error::TicketInUse,
-        c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket",
-    ),
+    (Error::TicketsOfUserFull, c"QUEUEFULL no more tickets of this user can wait: rlock.max-tickets-per-user is reached"),
+    (Error::TicketInUse, c"ERR ticket is in use for another wait, which differs in lock, holder, side, limit or FENCED: use a new ticket"),
     (Error::TooManyTickets, c"ERR too many tickets: in a transaction or a script CANCEL takes at most 1000"),
     (Error::SlotMoved, c"TRYAGAIN another node serves the slot of this lock now"),
     (Error::NowReplica, c"UNBLOCKED this server has become a replica: ask the new master for the lock"),
     (Error::Replaced, c"UNBLOCKED another request of this holder took its place"),
-    (
-        Error::StillCancelling,
-        c"UNBLOCKED the tickets are still being taken back: send the command again to learn when all are",
-    ),
+    (Error::StillCancelling, c"UNBLOCKED the tickets are still being taken back: send the command again to learn when all are"),
     (Error::NoAnswer, c"UNBLOCKED the lock is no longer waited for"),
-    (
-        Error::NoSession,
-        c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK",
-    ),
-    (
-        Error::TakenOver,
-        c"TAKENOVER a newer connection polls this session: open one for each process, under a name of its own",
-    ),
+    (Error::NoSession, c"NOSESSION no session of this name is open for this user: open one by RLOCK.EVENTS without ACK"),
+    (Error::TakenOver, c"TAKENOVER a newer connection polls this session: open one for each process, under a name of its own"),
     (Error::SessionsFull, c"QUEUEFULL no more sessions can be opened: rlock.max-sessions is reached"),
-    (
-        Error::SessionsOfUserFull,
-        c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached",
-    ),
+    (Error::SessionsOfUserFull, c"QUEUEFULL no more sessions of this user can be opened: rlock.max-sessions-per-user is reached"),
     (Error::NoMemory, c"OOM no session can be opened: the server has reached its maxmemory"),
     (Error::NeverTold, c"ERR ACK must be at most the seq of the last event that was told"),
     (Error::Paused, c"TRYAGAIN writes are paused on this server"),
-    (
-        Error::StoodStill,
-        c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds",
-    ),
-    (
-        Error::WithinAnother,
-        c"TRYAGAIN another command of rlock is under way: a module must call commands in a job after the event, not in it",
-    ),
+    (Error::StoodStill, c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds"),
+    (Error::WithinAnother, c"TRYAGAIN another command of rlock is under way: a module must call commands in a job after the event, not in it"),
     (Error::NoUser, c"NOPERM this command needs an authenticated client, not a call by another module"),
-    (
-        Error::NotAllKeys,
-        c"NOPERM the sessions of all users need the right to read all keys: ~* or %R~*, outside of selectors",
-    ),
-    (
-        Error::Internal,
-        c"ERR internal error in rlock: the server's log has the details, and the lock may have changed",
-    ),
+    (Error::NotAllKeys, c"NOPERM the sessions of all users need the right to read all keys: ~* or %R~*, outside of selectors"),
+    (Error::Internal, c"ERR internal error in rlock: the server's log has the details, and the lock may have changed"),
 ];
 
 impl Error {
