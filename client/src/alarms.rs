@@ -4,6 +4,7 @@
 //! To set one off costs a system call only if it is earlier than all that the thread knows of. Limits are mostly as long
 //! as those before them, and are done with before they are over: so the thread looks once in a while, and finds little.
 
+use crate::foreign;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +57,7 @@ impl Alarms {
     }
 
     fn ring(&self) {
+        foreign::this_thread_is_ours();
         let mut set = self.set();
         loop {
             let now = Instant::now();

@@ -1,8 +1,9 @@
 //! Code that is not the client's: what listens to its logs, and what is woken when it has something to tell. It may block or
 //! panic, so it runs in threads where nothing else waits: never where leases are renewed.
 //!
-//! Tokio's own wakers only put a task into a queue. They are called where they are, as another thread would cost a task
-//! that takes a lock as much as all the rest.
+//! Tokio's own wakers only put a task into a queue, so they are called where they are. Another waker is called in a caller's
+//! thread, where it can hold up only callers; from the client's own threads it is called in a thread of its own. Another thread
+//! would cost a task that takes a lock as much as all the rest.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -85,19 +86,37 @@ pub(crate) fn block_until<T>(mut work: Pin<&mut impl Future<Output = T>>, time: 
     }
 }
 
-/// A waker of anybody's.
+thread_local! {
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread renews leases from now on, or wakes those that do.
+pub(crate) fn this_thread_is_ours() {
+    IS_OURS.set(true);
+}
+
+/// Calls code that is not the client's.
+fn call(job: impl FnOnce() + Send + 'static) {
+    if IS_OURS.get() {
+        WAKERS.run(Box::new(job));
+    } else {
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+}
+
+/// A waker of another executor.
 struct Theirs(Option<Waker>);
 
 impl Wake for Theirs {
     fn wake(self: Arc<Self>) {
-        WAKERS.run(Box::new(move || self.0.iter().for_each(Waker::wake_by_ref)));
+        call(move || self.0.iter().for_each(Waker::wake_by_ref));
     }
 }
 
 impl Drop for Theirs {
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
-            WAKERS.run(Box::new(move || drop(waker)));
+            call(move || drop(waker));
         }
     }
 }

@@ -172,12 +172,14 @@ impl Shared {
     /// other code or the system is done behind the lock.
     fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, Telling)>) {
         let mut later = Vec::new();
+        // Dropped behind the lock: with the last waker of a task a guard of this client may go.
+        let (mut abandoned, mut released) = (None, None);
         let let_go = {
             let mut inner = self.inner();
             let Inner { engine, sockets, callers, leases, alarm, stays, .. } = &mut *inner;
             match &event {
-                Event::Abandon(caller) => _ = callers.remove(caller),
-                Event::Release { grant, .. } => _ = leases.remove(&grant.guard),
+                Event::Abandon(caller) => abandoned = callers.remove(caller),
+                Event::Release { grant, .. } => released = leases.remove(&grant.guard),
                 _ => {}
             }
             callers.extend(caller);
@@ -230,7 +232,7 @@ impl Shared {
             }
         }
         // Outside of the lock, as this may be the last of it.
-        drop(let_go);
+        drop((abandoned, released, let_go));
     }
 
     fn connect(&self, line: LineId, lane: Lane, address: Arc<Address>) {

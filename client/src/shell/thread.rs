@@ -54,6 +54,7 @@ impl Thread {
         let (opening, process) = (Arc::new(Semaphore::new(OPENING_MAX)), process::id());
         let thread = Self { runtime: runtime.handle().clone(), alarms: Alarms::begin()?, opening, process };
         let all = move || {
+            foreign::this_thread_is_ours();
             foreign::learn(&runtime);
             runtime.block_on(std::future::pending::<()>());
         };
