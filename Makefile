@@ -24,7 +24,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
 .PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
@@ -72,6 +72,10 @@ test-clients: setup module ## test the clients for other languages, all by one s
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh $(CLIENTS)
 
+test-dev: setup module ## run the suite of all clients on `rlock dev`, the server for unit tests; some: CLIENTS="python go"
+	@scripts/setup.sh clients $(CLIENTS)
+	@scripts/test-clients.sh --dev $(CLIENTS)
+
 test-peers: setup module ## run other projects' own lock tests on rlock; some: PEERS="redis-py redlock"
 	@scripts/setup.sh clients python node java
 	@scripts/test-peers.sh $(PEERS)
@@ -82,7 +86,7 @@ test-deploys: setup module ## test that SIGTERM hands a lock over at once; some:
 		RLOCK_DEPLOYS=$$deploys RLOCK_DEPLOY_ROUNDS=$(or $(ROUNDS),100) cargo tests --test deploys
 
 # Without any and with each one alone the client must have no code that is left without use. All at once come first.
-client_features := blocking commands tls
+client_features := blocking commands testing tls
 
 lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, named files and tests, mutants, and what a release rests on
 	@scripts/setup.sh lint
@@ -212,7 +216,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
-		test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
+		test-dev test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"

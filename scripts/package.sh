@@ -26,10 +26,10 @@ trap 'rm -rf "$place"' EXIT
 git clone --quiet . "$place/rlock"
 cd "$place/rlock"
 
-crates="rlock-core rlock-client-core rlock-client rlock-cli"
+crates="rlock-core rlock-sim rlock-client-core rlock-client rlock-cli"
 [[ $(cargo --version) =~ ([0-9]+)\.([0-9]+) ]]
 if ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < 1090)); then
-    crates="rlock-core rlock-client-core rlock-client"
+    crates="rlock-core rlock-sim rlock-client-core rlock-client"
     cargo package --list --package rlock-cli
 fi
 # What an earlier run has packed is no proof. cargo unpacks the client for the command in a place of a registry without

@@ -18,6 +18,7 @@ places='Cargo.toml|^version = "|"
 cli/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
 client/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
 client-core/Cargo.toml|^rlock-core = .*version = "|"
+sim/Cargo.toml|^rlock-[a-z-]+ = .*version = "|"
 clients/node/package.json|^  "version": "|"
 clients/node/package-lock.json|^ +"version": "|"
 clients/go/rlockotel/go.mod|^.github.com/rlock/rlock/clients/go v|$
@@ -65,7 +66,7 @@ while IFS='|' read -r file before after; do
 done <<<"$places"
 ! grep '^replace' clients/go/go.mod clients/go/rlockotel/go.mod || wrong "a Go module is replaced: users would not get that"
 
-for crate in rlock rlock-core rlock-client-core rlock-client rlock-cli; do
+for crate in rlock rlock-core rlock-sim rlock-client-core rlock-client rlock-cli; do
     locked=$(awk -v name="name = \"$crate\"" '$0 == name { getline; gsub(/version = |"/, ""); print }' Cargo.lock)
     [ "$locked" = "$version" ] || wrong "Cargo.lock has $crate $locked, not $version; type: cargo update --workspace"
 done

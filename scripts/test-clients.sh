@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# scripts/test-clients.sh [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
+# scripts/test-clients.sh [--dev] [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
 # the suite that every client has to pass (clients/conformance), with servers of its own.
 #
 # The languages are tested at the same time, each on a server of its own and all on one cluster of three masters. The tests
 # find them by RLOCK_URL and RLOCK_CLUSTER_URL, and all servers end when this ends, however it ends. What is fetched or built
 # for a client stays in target/clients, so that the sources stay clean. Java has the suite alone: java/ has tests of its own.
 #
+# --dev: only the suite, on `rlock dev` in place of servers with the module.
+#
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-known="python node go java"
+known="python node go java" dev=""
+[ "${1-}" != --dev ] || { dev=yes && shift; }
 clients=${*:-$known}
 for client in $clients; do
     [[ " $known " == *" $client "* ]] ||
@@ -23,6 +26,10 @@ module=${RLOCK_MODULE:-$target/release/librlock.so}
 [ -f "$module" ] || { echo "test-clients: $module is not there; type: make build" >&2 && exit 1; }
 module=$(realpath "$module")
 server=${RLOCK_SERVER:-redis-server}
+
+# What the helpers for users' own tests start.
+cargo build --quiet -p rlock-cli
+export RLOCK_BIN=$target/debug/rlock
 
 python_tests() { PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q clients/python/tests; }
 
@@ -39,7 +46,7 @@ go_tests() {
 
 # What every client has to do, with Rust's beside them, so that all wait in one queue.
 all_tests() {
-    RLOCK_ADAPTERS="$adapters"$'\n'"rust=$target/debug/rust-adapter" RLOCK_MODULE=$module RLOCK_SERVER=$server \
+    RLOCK_DEV=${dev:+$RLOCK_BIN} RLOCK_ADAPTERS="$adapters"$'\n'"rust=$target/debug/rust-adapter" RLOCK_MODULE=$module RLOCK_SERVER=$server \
         cargo tests --test conformance
 }
 
@@ -91,8 +98,10 @@ start_cluster() {
 # shellcheck disable=SC2086 # a list of words
 adapters=$(scripts/adapters.sh $clients)
 
-start_cluster
-export RLOCK_CLUSTER_URL=redis://127.0.0.1:$port
+if [ -z "$dev" ]; then
+    start_cluster
+    export RLOCK_CLUSTER_URL=redis://127.0.0.1:$port
+fi
 
 table="" failed=0
 # result NAME PROCESS: waits for it, and notes what came of it.
@@ -103,7 +112,7 @@ result() {
 }
 
 for client in $clients; do
-    [ "$client" != java ] || continue
+    [ "$client" != java ] && [ -z "$dev" ] || continue
     start_server
     (set +m; RLOCK_URL=redis://127.0.0.1:$port "${client}_tests") >"$dir/$client" 2>&1 </dev/null &
     tests+=" $client=$!"

@@ -18,6 +18,11 @@ known "$profiles redisson-4.0-wrapped" "$@"
 mkdir -p "$target/redisson"
 out=$(realpath "$target/redisson")
 
+# What the server for unit tests is started by.
+cargo build --quiet -p rlock-cli
+RLOCK_BIN=$(realpath "$target/debug/rlock")
+export RLOCK_BIN
+
 # What Maven could not get, if that is why it failed.
 fail_if_missing() {
     local artifact

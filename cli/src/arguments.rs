@@ -12,6 +12,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub enum Command {
     /// The same as `rlock doctor --short`
     #[command(after_help = DOCTOR_HELP)]
     Status(Doctor),
+    #[command(after_help = DEV_HELP)]
+    Dev(Dev),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -334,6 +337,33 @@ pub struct Doctor {
     pub json: bool,
 }
 
+/// Serve locks from memory, for tests and tutorials
+///
+/// The engine of the rlock module behind a port, without Redis. It knows all commands of rlock, and the few others that
+/// clients of rlock and tests of locks need. It keeps nothing, and is not for production. The first line on stdout is its
+/// address.
+#[derive(Args, Debug)]
+pub struct Dev {
+    /// The port to listen on; 0: any that is free
+    #[arg(short, long, value_name = "N", default_value_t = 6379)]
+    pub port: u16,
+    /// The address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+    /// Listen on this Unix socket, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The password of the user `default` [default: none is needed]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub password: Option<String>,
+    /// A setting of the module, as CONFIG SET has it: --set max-waiters=10
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// End with stdin, so that the server does not outlive the test that has started it
+    #[arg(long)]
+    pub until_eof: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     Waiters,
@@ -493,6 +523,18 @@ Exit codes:
     1  something is wrong
    69  nothing seen is wrong, but a server does not answer
    77  nothing seen is wrong, but this user may not see all
+  `rlock --help` lists the others
+";
+
+const DEV_HELP: &str = "\
+Examples:
+  rlock dev                                  on port 6379
+  rlock dev --port 0                         on a free port, which it prints
+  rlock dev --set max-waiters=10 --set grace=30000
+
+Exit codes:
+    0  ended by INT, TERM or HUP, or with stdin
+   74  the port is taken
   `rlock --help` lists the others
 ";
 

@@ -10,6 +10,7 @@ mod arguments;
 mod break_lock;
 mod by_client;
 mod completions;
+mod dev;
 mod doctor;
 mod exit;
 mod failure;
@@ -75,6 +76,7 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Top(args) => top::top(args, &server).await,
         Command::Doctor(args) => doctor::doctor(args, args.short, &server).await,
         Command::Status(args) => doctor::doctor(args, true, &server).await,
+        Command::Dev(args) => dev::dev(args).await,
         Command::Completions { shell } => completions::print(*shell),
     }
 }

@@ -301,6 +301,7 @@
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates).
 //!   rustls uses the cryptography provider that the program has installed for the process; without one it uses ring.
 //! - `blocking`: [`block_on`] and [`block_on_for`], by which any call blocks its thread, for programs without async code.
+//! - `testing`: a server of locks for unit tests, without Redis: see the module `testing`.
 //! - `commands`: any command to a server that has locks, [for the people on call](#for-the-people-on-call).
 //!
 //! # Versions
@@ -345,6 +346,8 @@ mod logs;
 mod names;
 mod options;
 mod shell;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod told;
 
 #[cfg(feature = "blocking")]

@@ -5,6 +5,7 @@
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
 //! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
 //! - `RLOCK_PROBES`: a module with the feature `panic-probe`, for a platform that cannot load the one of the tests
+//! - `RLOCK_DEV`: the program `rlock`, whose `rlock dev` then takes the place of a server with the module
 //! - `RLOCK_LEAKS`: if it is set, servers are told to end, so that one with the address sanitizer looks for leaks
 
 mod bystander;
@@ -38,7 +39,7 @@ pub use info::Info;
 pub use processor::{Wanted, was_wanted_by};
 pub use random::Random;
 pub use sentinel::Watched;
-pub use server::{Server, ServerVersion, Start, debug_module, free_port, module};
+pub use server::{Server, ServerVersion, Start, debug_module, dev_program, free_port, module};
 pub use session::{Event, Session};
 pub use signal::{Signal, send_signal, send_signal_to_group};
 pub use tap::Tap;

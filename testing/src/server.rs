@@ -310,8 +310,30 @@ impl Start {
         }
     }
 
+    /// `rlock dev` in place of a server with the module.
+    fn spawn_dev(&self, program: &str, port: u16) -> Child {
+        let directory = self.directory.path();
+        let settings = self.module.iter().flat_map(|(_, arguments)| arguments.chunks(2)).map(|pair| pair.join("="));
+        assert!(self.module.is_some() && self.options.is_empty(), "rlock dev is no server but one with the module");
+        // One that was killed has left it.
+        let _ = std::fs::remove_file(socket_in(directory));
+        let log = std::fs::File::create(directory.join("log")).expect("a file in a directory of ours");
+        let mut command = Command::new(program);
+        command.args(["dev", "--port", &port.to_string(), "--socket"]).arg(socket_in(directory));
+        settings.for_each(|setting| _ = command.args(["--set", &setting]));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the program that RLOCK_DEV names")
+    }
+
     fn spawn(&self, port: u16) -> Child {
         let directory = self.directory.path();
+        if let Some(program) = dev_program() {
+            return self.spawn_dev(&program, port);
+        }
         let words: Vec<_> = self.launcher.iter().cloned().chain([binary()]).collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(&self.configuration);
@@ -382,6 +404,11 @@ pub fn debug_module() -> PathBuf {
         module
     });
     MODULE.clone()
+}
+
+/// The program `rlock` whose `rlock dev` is tested in place of a server.
+pub fn dev_program() -> Option<String> {
+    std::env::var("RLOCK_DEV").ok().filter(|program| !program.is_empty())
 }
 
 /// When the file was changed that was changed last.

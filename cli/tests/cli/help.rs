@@ -3,7 +3,8 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
+    "dev",
     "run",
     "lock",
     "unlock",

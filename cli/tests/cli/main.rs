@@ -4,6 +4,7 @@
 
 mod advice;
 mod bad_input;
+mod dev;
 mod doctor;
 mod help;
 mod hold;

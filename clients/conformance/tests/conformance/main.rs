@@ -3,6 +3,7 @@
 //!
 //! - `RLOCK_ADAPTERS`: the clients, as `name=command`, one on each line or with semicolons between them; Rust's alone
 //!   if it is not set
+//! - `RLOCK_DEV`: the program `rlock`: its `rlock dev` is the server, and scenarios that need other servers are ignored
 //!
 //! A scenario that needs what a client has not is shown as ignored. What a client has not is pinned here: one that
 //! drops something fails, and so does one that has more than is known.
@@ -38,6 +39,7 @@ const AT_A_TIME: usize = 4;
 
 struct Scenario {
     name: &'static str,
+    /// Requests and fields; and `servers`, if `rlock dev` is not enough.
     needs: &'static [&'static str],
     play: fn(&World),
 }
@@ -54,9 +56,9 @@ macro_rules! scenarios {
 
 /// What takes long comes first.
 const SCENARIOS: &[Scenario] = scenarios! {
-    failover::a_lock_that_is_known_to_the_new_master ["sentinels"];
-    failover::a_lock_that_is_forgotten ["sentinels"];
-    failover::a_cluster ["cluster"];
+    failover::a_lock_that_is_known_to_the_new_master ["sentinels", "servers"];
+    failover::a_lock_that_is_forgotten ["sentinels", "servers"];
+    failover::a_cluster ["cluster", "servers"];
     cancelled::in_the_moment_of_the_grant ["cancel"];
     cancelled::it_leaves_the_queue ["cancel"];
     breaks::a_machine_that_vanishes;
@@ -86,7 +88,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     ends::a_process_that_ends;
     ends::a_holder_that_dies;
     ends::a_waiter_that_dies;
-    errors::no_module;
+    errors::no_module ["servers"];
     errors::no_right;
     errors::a_right_that_is_taken_away;
     errors::a_server_that_is_gone_makes_no_noise;
@@ -148,7 +150,8 @@ fn tried(line: &str) -> Tried {
 
 fn trial(scenario: &Scenario, tried: &'static Tried, all: &'static [Tried]) -> Trial {
     let play = scenario.play;
-    let is_possible = !scenario.needs.iter().any(|need| tried.lacks(need));
+    let is_dev = rlock_testing::dev_program().is_some();
+    let is_possible = !scenario.needs.iter().any(|need| tried.lacks(need) || is_dev && *need == "servers");
     let run = move || {
         play(&World { tried, all });
         Ok(())

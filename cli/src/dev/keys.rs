@@ -1,0 +1,214 @@
+//! The few plain commands that a test needs beside its locks: to look at keys, and to take away what others hold.
+
+use super::clients::wrong_arity;
+use super::resp::Replies;
+use super::server::{Done, State};
+use rlock_core::lock::Expiry;
+use rlock_core::waiting::{Cause, Note};
+use rlock_sim::{Entry, Plain, Value};
+
+/// Runs the command if it is one of these.
+pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
+    match (name, &words[1..]) {
+        ("DEL" | "UNLINK", keys @ [_, ..]) => {
+            let deleted = keys.iter().filter(|key| change(state, key, Plain::Del { key })).count();
+            replies.number(deleted);
+        }
+        ("SET", [key, value]) => {
+            change(state, key, Plain::Set { key, value, at: None });
+            replies.simple("OK");
+        }
+        ("PERSIST", [key]) => {
+            let had_end = entry(state, key).is_some_and(|entry| entry.expiry != Expiry::Never);
+            replies.number(u8::from(had_end && change(state, key, Plain::Persist { key })));
+        }
+        ("EXPIRE", [key, time]) => expire(state, key, time, 1_000, replies),
+        ("PEXPIRE", [key, time]) => expire(state, key, time, 1, replies),
+        ("FLUSHALL", []) | ("FLUSHALL", [_]) => flush(state, None, replies),
+        ("FLUSHDB", []) | ("FLUSHDB", [_]) => {
+            let database = database(state);
+            flush(state, Some(database), replies);
+        }
+        ("EXISTS", keys @ [_, ..]) => {
+            let there = keys.iter().filter(|key| entry(state, key).is_some()).count();
+            replies.number(there);
+        }
+        ("TYPE", [key]) => _ = replies.simple(entry(state, key).map_or("none", |entry| kind(&entry.value))),
+        ("PTTL" | "TTL" | "PEXPIRETIME" | "EXPIRETIME", [key]) => {
+            let now = state.now();
+            let time = entry(state, key).map_or(-2, |Entry { expiry, .. }| match (expiry, name) {
+                (Expiry::Never, _) => -1,
+                (Expiry::At(at), "PTTL") => (at - now).max(0),
+                (Expiry::At(at), "TTL") => ((at - now).max(0) + 500) / 1_000,
+                (Expiry::At(at), "PEXPIRETIME") => at,
+                (Expiry::At(at), _) => at / 1_000,
+            });
+            replies.number(time);
+        }
+        ("KEYS", [pattern]) => {
+            let keys = names(state, pattern);
+            keys.iter().fold(replies.array(keys.len()), |replies, key| replies.bulk(key));
+        }
+        // In one step, whatever COUNT says.
+        ("SCAN", [_, options @ ..]) => {
+            let is_match = |pair: &&[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"MATCH");
+            let pattern = options.chunks_exact(2).find(is_match).map_or(&b"*"[..], |pair| &pair[1]);
+            let is_type = |pair: &&[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"TYPE");
+            let wanted =
+                options.chunks_exact(2).find(is_type).map(|pair| String::from_utf8_lossy(&pair[1]).to_lowercase());
+            let mut keys = names(state, pattern);
+            keys.retain(|key| {
+                let is = entry(state, key).map(|entry| kind(&entry.value));
+                wanted.as_ref().is_none_or(|wanted| is == Some(wanted))
+            });
+            let replies = replies.array(2).bulk("0").array(keys.len());
+            keys.iter().fold(replies, |replies, key| replies.bulk(key));
+        }
+        ("DBSIZE", []) => {
+            let keys = names(state, b"*").len();
+            replies.number(keys);
+        }
+        ("GET", [key]) => of_kind(state, key, replies, |value, replies| {
+            match value {
+                None => replies.nil(),
+                Some(Value::Text(text)) => replies.bulk(text),
+                Some(_) => return false,
+            };
+            true
+        }),
+        ("HGETALL" | "HLEN", [key]) => of_hash(state, key, replies, |fields, replies| {
+            if name == "HLEN" {
+                replies.number(fields.len());
+            } else {
+                let replies = replies.map(fields.len());
+                fields.iter().fold(replies, |replies, (field, value)| replies.bulk(field).bulk(value));
+            }
+        }),
+        ("HGET" | "HEXISTS", [key, field]) => of_hash(state, key, replies, |fields, replies| {
+            let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
+            if name == "HEXISTS" {
+                replies.number(u8::from(value.is_some()));
+            } else {
+                replies.or_nil(value, |replies, value| _ = replies.bulk(value));
+            }
+        }),
+        ("ZCARD", [key]) => of_kind(state, key, replies, |value, replies| {
+            match value {
+                None => replies.number(0),
+                Some(Value::SortedSet(permits)) => replies.number(permits.len()),
+                Some(_) => return false,
+            };
+            true
+        }),
+        (known, _) if KNOWN.contains(&known) => wrong_arity(known, replies),
+        _ => return None,
+    }
+    Some(Done::Replied)
+}
+
+const KNOWN: [&str; 22] = [
+    "DEL",
+    "UNLINK",
+    "SET",
+    "PERSIST",
+    "EXPIRE",
+    "PEXPIRE",
+    "FLUSHALL",
+    "FLUSHDB",
+    "EXISTS",
+    "TYPE",
+    "PTTL",
+    "TTL",
+    "PEXPIRETIME",
+    "EXPIRETIME",
+    "KEYS",
+    "SCAN",
+    "GET",
+    "HGETALL",
+    "HLEN",
+    "HGET",
+    "HEXISTS",
+    "ZCARD",
+];
+
+fn database(state: &State) -> i32 {
+    use rlock_core::waiting::Host;
+    state.host.database()
+}
+
+fn entry(state: &State, key: &[u8]) -> Option<Entry> {
+    state.host.keyspace.borrow().get(database(state), key).cloned()
+}
+
+/// Changes a key as a client does who knows nothing of locks. Its waiters are told.
+fn change(state: &mut State, key: &[u8], command: Plain<'_>) -> bool {
+    let database = database(state);
+    let has_changed = state.host.keyspace.borrow_mut().run(database, command);
+    if has_changed {
+        state.engine.note(Note::Key { database, key: key.into(), cause: Cause::Command });
+    }
+    has_changed
+}
+
+fn expire(state: &mut State, key: &[u8], time: &[u8], unit_ms: i64, replies: &mut Replies) {
+    let time = std::str::from_utf8(time).ok().and_then(|time| time.parse::<i64>().ok());
+    let at = time.and_then(|time| time.checked_mul(unit_ms)?.checked_add(state.now()));
+    let Some(at) = at else {
+        replies.error(b"ERR value is not an integer or out of range");
+        return;
+    };
+    let command = if at > state.now() { Plain::PExpireAt { key, at } } else { Plain::Del { key } };
+    let has_changed = change(state, key, command);
+    replies.number(u8::from(has_changed));
+}
+
+fn flush(state: &mut State, database: Option<i32>, replies: &mut Replies) {
+    state.host.keyspace.borrow_mut().flush(database);
+    state.engine.note(Note::Keys);
+    replies.simple("OK");
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Hash(_) => "hash",
+        Value::SortedSet(_) => "zset",
+        Value::Text(_) => "string",
+    }
+}
+
+fn names(state: &State, pattern: &[u8]) -> Vec<Vec<u8>> {
+    let keyspace = state.host.keyspace.borrow();
+    let all = keyspace.entries(database(state)).map(|(key, _)| key);
+    all.filter(|key| matches(pattern, key)).map(<[u8]>::to_vec).collect()
+}
+
+/// `read` returns whether the key is of its kind.
+fn of_kind(state: &State, key: &[u8], replies: &mut Replies, read: impl FnOnce(Option<&Value>, &mut Replies) -> bool) {
+    let entry = entry(state, key);
+    if !read(entry.as_ref().map(|entry| &entry.value), replies) {
+        replies.error(b"WRONGTYPE Operation against a key holding the wrong kind of value");
+    }
+}
+
+fn of_hash(state: &State, key: &[u8], replies: &mut Replies, read: impl FnOnce(&[(Vec<u8>, Vec<u8>)], &mut Replies)) {
+    of_kind(state, key, replies, |value, replies| {
+        match value {
+            None => read(&[], replies),
+            Some(Value::Hash(fields)) => read(fields, replies),
+            Some(_) => return false,
+        }
+        true
+    });
+}
+
+/// Whether a name matches a pattern of `*`, `?` and single bytes, as KEYS has them; sets of bytes are not known.
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
+        ([b'?', pattern @ ..], [_, name @ ..]) => matches(pattern, name),
+        ([b'\\', byte, pattern @ ..], [first, name @ ..]) => byte == first && matches(pattern, name),
+        ([byte, pattern @ ..], [first, name @ ..]) => byte == first && matches(pattern, name),
+        _ => false,
+    }
+}

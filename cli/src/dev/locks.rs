@@ -1,0 +1,361 @@
+//! The commands of rlock, as the module has them: their words go to the engine, and what it answers becomes a reply.
+
+use super::resp::Replies;
+use super::server::{Done, State};
+use rlock_core::lock::{Holding, Kind, Outcome, Part, Released, Renewed, Side, Snapshot, longer_left};
+use rlock_core::waiting::commands::{Acquiring, Polled, Waiting};
+use rlock_core::waiting::{
+    Answer, Call, Cancelled, Host, LockName, Queued, SeenRecipient, SessionId, TicketNames, WaitsFor,
+};
+use rlock_core::words::{Command, Error, Request, read};
+use std::time::Instant;
+
+/// As many bytes of events as the module tells in one reply.
+const TOLD_BYTES_MAX: usize = 128 * 1_024;
+
+/// As many sessions as the module lists.
+const LISTED_MAX: usize = 1_000;
+
+/// The bytes that are shown of a session's name.
+const SESSION_SHOWN: usize = 8;
+
+/// Runs the command if it is one of these.
+pub fn run(state: &mut State, id: u64, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
+    let command = Command::named(words.first()?)?;
+    let (least, may_have_more) = command.arity();
+    if words.len() < least || words.len() > least && !may_have_more {
+        // The server's own words, which counts them before the command sees any.
+        let name = command.name.to_lowercase();
+        replies.error(format!("ERR wrong number of arguments for '{name}' command").as_bytes());
+        return Some(Done::Replied);
+    }
+    let words: Vec<_> = words.iter().map(Vec::as_slice).collect();
+    let done = read(command, &words).and_then(|request| carry_out(state, id, command, &request, replies));
+    Some(done.unwrap_or_else(|error| {
+        replies.error(error.line().to_bytes());
+        Done::Replied
+    }))
+}
+
+fn carry_out(
+    state: &mut State,
+    id: u64,
+    command: &Command,
+    request: &Request<'_, &[u8]>,
+    replies: &mut Replies,
+) -> Result<Done, Error> {
+    match command.name.trim_start_matches("RLOCK.") {
+        "ACQUIRE" => return acquire(state, id, request, Side::Plain, replies),
+        "RACQUIRE" => return acquire(state, id, request, Side::Read, replies),
+        "WACQUIRE" => return acquire(state, id, request, Side::Write, replies),
+        "PACQUIRE" => {
+            let limit = request.limit.ok_or(Error::Limit)?;
+            return acquire(state, id, request, Side::Permit(limit), replies);
+        }
+        "MACQUIRE" => {
+            let waiting = begin(state, id, request)?;
+            let wish = request.wish(Side::Plain)?;
+            let acquiring = state.engine.acquire_all(&state.host, request.keys, &wish, waiting)?;
+            return Ok(acquired(acquiring, request.fenced, replies));
+        }
+        "RELEASE" => {
+            match state.engine.release(&state.host, request.key()?, request.holder()?, request.release())? {
+                Released::NotHeld => replies.nil(),
+                Released::StillHeld => replies.number(0),
+                Released::Free => replies.number(1),
+            };
+        }
+        "RENEW" => {
+            let renewed = state.engine.renew(&state.host, request.key()?, request.holder()?, request.lease()?)?;
+            replies.number(u8::from(renewed == Renewed::Restarted));
+        }
+        "BREAK" => {
+            let broken = state.engine.break_lock(&state.host, request.key()?)?;
+            replies.number(u8::from(broken));
+        }
+        "INSPECT" => inspect(state, request.key()?, request.count(), replies)?,
+        "QUEUES" => queues(state, request.count(), replies),
+        "SESSIONS" => match request.id {
+            Some(number) => {
+                let session = state.engine.session_numbered(number);
+                session.into_iter().for_each(|session| state.engine.end_session(&state.host, session));
+                replies.number(u8::from(session.is_some()));
+            }
+            None => sessions(state, request.count().min(LISTED_MAX), replies),
+        },
+        "EVENTS" => {
+            let owner = owner(state, id);
+            let call = Call { connection: Some(id), acknowledged: request.seq, ttl_ms: request.ttl_ms };
+            match state.engine.poll(&state.host, request.session()?, &owner, call, request.wait_ms)? {
+                Polled::Answered(session) => write_events(state, session, Some(Instant::now()), replies),
+                Polled::TakenOver => _ = replies.array(0),
+                Polled::Waits(_) => return Ok(Done::Waits),
+            }
+        }
+        "CANCEL" => {
+            let session = find(state, id, request.session()?)?;
+            if request.tickets.is_empty() {
+                let waited = state.engine.close_session(&state.host, session);
+                replies.number(waited);
+                return Ok(Done::Replied);
+            }
+            let mut names = TicketNames::default();
+            request.tickets.iter().for_each(|name| names.push(name));
+            match state.engine.cancel(&state.host, session, names)? {
+                Some(cancelled) => write_cancelled(cancelled, replies),
+                None => return Ok(Done::Waits),
+            }
+        }
+        _ => return Err(Error::Internal),
+    }
+    Ok(Done::Replied)
+}
+
+fn acquire(
+    state: &mut State,
+    id: u64,
+    request: &Request<'_, &[u8]>,
+    side: Side,
+    replies: &mut Replies,
+) -> Result<Done, Error> {
+    let waiting = begin(state, id, request)?;
+    let acquiring = state.engine.acquire(&state.host, request.key()?, &request.wish(side)?, waiting)?;
+    Ok(acquired(acquiring, request.fenced, replies))
+}
+
+fn owner(state: &State, id: u64) -> Vec<u8> {
+    state.connections.get(&id).and_then(|connection| connection.user.clone()).unwrap_or_default()
+}
+
+fn find(state: &State, id: u64, session: &[u8]) -> Result<SessionId, Error> {
+    Ok(state.engine.session(session, &owner(state, id))?)
+}
+
+/// A wait, perhaps by a ticket of a session.
+type Wait<'a> = Waiting<(SessionId, &'a [u8])>;
+
+/// Finds the session of a wait by ticket.
+fn begin<'a>(state: &State, id: u64, request: &Request<'a, &'a [u8]>) -> Result<Option<Wait<'a>>, Error> {
+    let Some(Waiting { limit_ms, max, ticket }) = request.waiting() else { return Ok(None) };
+    let ticket = ticket.map(|(session, ticket)| Ok::<_, Error>((find(state, id, session)?, ticket))).transpose()?;
+    Ok(Some(Waiting { limit_ms, max, ticket }))
+}
+
+fn acquired(acquiring: Acquiring, fenced: bool, replies: &mut Replies) -> Done {
+    match acquiring {
+        Acquiring::Done(outcome) => write_outcome(outcome, fenced, replies),
+        Acquiring::GrantedAll { tokens } => write_tokens(&tokens, replies),
+        Acquiring::Blocked(_) => return Done::Waits,
+        Acquiring::Waiting => _ = replies.simple("WAITING"),
+        Acquiring::TurnedAway { waiting } => {
+            let line = format!("{}: {waiting}", Error::QueueTooLong.line().to_string_lossy());
+            replies.error(line.as_bytes());
+        }
+    }
+    Done::Replied
+}
+
+/// The line of an outcome that is an error.
+fn line_of(outcome: Outcome) -> &'static [u8] {
+    let error = match outcome {
+        Outcome::Granted { .. } | Outcome::Busy { .. } => return b"",
+        Outcome::Refused(refusal) => refusal.into(),
+        Outcome::SlotMoved => Error::SlotMoved,
+        Outcome::NowReplica => Error::NowReplica,
+        Outcome::Replaced => Error::Replaced,
+    };
+    error.line().to_bytes()
+}
+
+fn write_outcome(outcome: Outcome, fenced: bool, replies: &mut Replies) {
+    match outcome {
+        Outcome::Granted { token } if fenced => {
+            replies.array(2).nil().or_nil(token, |replies, token| _ = replies.number(token));
+        }
+        Outcome::Granted { .. } => _ = replies.nil(),
+        Outcome::Busy { left_ms } if fenced => _ = replies.array(2).number(left_ms).nil(),
+        Outcome::Busy { left_ms } => _ = replies.number(left_ms),
+        failed => _ = replies.error(line_of(failed)),
+    }
+}
+
+fn write_tokens(tokens: &[i64], replies: &mut Replies) {
+    if tokens.is_empty() {
+        replies.nil();
+    } else {
+        let replies = replies.array(2).nil().array(tokens.len());
+        tokens.iter().fold(replies, |replies, token| replies.number(*token));
+    }
+}
+
+fn write_cancelled(cancelled: Vec<Cancelled>, replies: &mut Replies) {
+    let replies = replies.array(cancelled.len());
+    cancelled.into_iter().fold(replies, |replies, ticket| replies.number(ticket as i64));
+}
+
+pub fn is_grant(answer: &Answer) -> bool {
+    matches!(answer, Answer::Outcome { outcome: Outcome::Granted { .. }, .. } | Answer::GrantedAll { .. })
+}
+
+/// The reply to a client that was blocked for anything but events.
+pub fn tell(answer: Option<Answer>, replies: &mut Replies) {
+    match answer {
+        Some(Answer::Outcome { outcome, fenced }) => write_outcome(outcome, fenced, replies),
+        Some(Answer::GrantedAll { tokens }) => write_tokens(&tokens, replies),
+        Some(Answer::Cancelled(cancelled)) => write_cancelled(cancelled, replies),
+        Some(Answer::NoSession) => _ = replies.error(Error::NoSession.line().to_bytes()),
+        Some(Answer::Events) => _ = replies.array(0),
+        None => _ = replies.error(Error::NoAnswer.line().to_bytes()),
+    }
+}
+
+/// The reply to a call for events that waited.
+pub fn tell_events(state: &mut State, id: u64, session: SessionId, since: Option<Instant>, replies: &mut Replies) {
+    if state.engine.connection_of(session) == Some(id) {
+        write_events(state, session, since, replies);
+    } else {
+        replies.array(0);
+        state.engine.cut_off_is_answered(session, id);
+    }
+}
+
+fn write_events(state: &mut State, session: SessionId, since: Option<Instant>, replies: &mut Replies) {
+    let waited_ms = since.map_or(0, |since| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX));
+    let news = state.engine.take_news(&state.host, session, TOLD_BYTES_MAX);
+    replies.array(news.len());
+    for (event, left_ms) in &news {
+        let ends_in = left_ms.map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
+        replies.array(if ends_in.is_some() { 5 } else { 4 });
+        replies.number(event.seq).bulk(event.names.ticket());
+        match event.outcome {
+            Outcome::Granted { token } => match event.tokens() {
+                Some(tokens) => {
+                    let replies = replies.bulk("granted").array(tokens.len());
+                    tokens.iter().fold(replies, |replies, token| replies.number(*token));
+                }
+                None => _ = replies.bulk("granted").or_nil(token, |replies, token| _ = replies.number(token)),
+            },
+            Outcome::Busy { left_ms } => _ = replies.bulk("timeout").number(left_ms),
+            failed => _ = replies.bulk("error").bulk(line_of(failed)),
+        }
+        if let Some(ends_in) = ends_in {
+            replies.number(ends_in);
+        }
+    }
+}
+
+/// The reply to a client whose wait is ended by CLIENT UNBLOCK.
+pub fn tell_unblocked(state: &mut State, id: u64, waits_for: WaitsFor, since: Option<Instant>, replies: &mut Replies) {
+    match waits_for {
+        WaitsFor::Lock(ticket) => {
+            let database = state.connections.get(&id).map_or(0, |connection| connection.database);
+            let fenced = state.engine.is_fenced(ticket);
+            let keys = state.engine.keys_of(ticket);
+            let left_of = |key: &std::rc::Rc<[u8]>| state.host.left_ms(LockName { database, key });
+            let left_ms = keys.iter().map(left_of).reduce(longer_left).unwrap_or(0);
+            write_outcome(Outcome::Busy { left_ms }, fenced, replies);
+        }
+        WaitsFor::Events(session) => tell_events(state, id, session, since, replies),
+        WaitsFor::Cancel => _ = replies.error(Error::StillCancelling.line().to_bytes()),
+        WaitsFor::Answer => _ = replies.error(Error::NoAnswer.line().to_bytes()),
+    }
+}
+
+fn inspect(state: &State, key: &[u8], count: usize, replies: &mut Replies) -> Result<(), Error> {
+    let (now, database) = (state.now(), state.host.database());
+    let keyspace = state.host.keyspace.borrow();
+    let snapshot = keyspace.snapshot(database, key, count)?;
+    let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| keyspace.left_ms(database, key, snapshot));
+    let lock = LockName { database, key };
+    let waiters: Vec<_> = state.engine.queue(lock, now).take(count).collect();
+    replies.map(8).bulk("kind").bulk(match &snapshot {
+        None => "none",
+        Some(Snapshot { kind: Kind::Plain, .. }) => "plain",
+        Some(Snapshot { kind: Kind::ReadWrite, .. }) => "read-write",
+        Some(Snapshot { kind: Kind::Permits, .. }) => "permits",
+    });
+    replies.bulk("ttl-ms").number(snapshot.as_ref().map_or(-2, |snapshot| snapshot.expiry.left_ms(now)));
+    replies.bulk("holder-count").number(snapshot.as_ref().map_or(0, |snapshot| snapshot.holder_count));
+    replies.bulk("holders").array(left_ms.len());
+    for (Holding { holder, part, count }, left_ms) in
+        snapshot.iter().flat_map(|snapshot| &snapshot.holdings).zip(&left_ms)
+    {
+        let side = match part {
+            Part::Plain => "exclusive",
+            Part::Read => "read",
+            Part::Write => "write",
+            Part::Permit(_) => "permit",
+        };
+        replies.map(4).bulk("holder").bulk(holder).bulk("side").bulk(side).bulk("count").number(*count);
+        replies.bulk("ttl-ms").or_nil(*left_ms, |replies, left_ms| _ = replies.number(left_ms));
+    }
+    let token = keyspace.fencing_token(database, key);
+    replies.bulk("fencing-token").or_nil(token, |replies, token| _ = replies.number(token));
+    replies.bulk("waiter-count").number(state.engine.length_of(lock));
+    replies.bulk("waiters").array(waiters.len());
+    waiters.into_iter().for_each(|waiter| write_waiter(state, waiter, now, replies));
+    let grace_left_ms = state.engine.grace_left_ms(state.host.grace_ms.get(), state.host.steady_ms.get());
+    replies.bulk("grace-left-ms").number(grace_left_ms);
+    Ok(())
+}
+
+fn write_waiter(state: &State, waiter: Queued<'_, rlock_sim::Client>, now: i64, replies: &mut Replies) {
+    let Queued { wish, recipient, since, deadline, locks } = waiter;
+    let (session, is_attended, client) = match recipient {
+        SeenRecipient::Client(client) => (None, true, Some(client.id)),
+        SeenRecipient::Session { name, connection, is_attended } => (Some(beginning(name)), is_attended, connection),
+    };
+    let side = match wish.side {
+        Side::Plain => "exclusive",
+        Side::Read => "read",
+        Side::Write => "write",
+        Side::Permit(_) => "permit",
+    };
+    replies.map(11).bulk("holder").bulk(wish.holder.holder()).bulk("side").bulk(side);
+    replies.bulk("limit").or_nil(wish.side.limit(), |replies, limit| _ = replies.number(limit.get()));
+    replies.bulk("client-id").or_nil(client, |replies, client| _ = replies.number(client));
+    let address = client.and_then(|client| state.connections.get(&client)).map(|client| &client.address);
+    replies.bulk("address").or_nil(address, |replies, address| _ = replies.bulk(address));
+    replies.bulk("session").or_nil(session, |replies, session| _ = replies.bulk(session));
+    let ticket = session.map(|_| wish.holder.ticket());
+    replies.bulk("ticket").or_nil(ticket, |replies, ticket| _ = replies.bulk(ticket));
+    replies.bulk("attended").number(u8::from(is_attended));
+    replies.bulk("waited-ms").number(now.saturating_sub(since).max(0));
+    let left_ms = deadline.map(|deadline| deadline.saturating_sub(now).max(0));
+    replies.bulk("deadline-in-ms").or_nil(left_ms, |replies, left_ms| _ = replies.number(left_ms));
+    replies.bulk("keys").number(locks);
+}
+
+/// The beginning of a session's name: a client that knows the whole can cancel its tickets.
+fn beginning(session: &[u8]) -> &[u8] {
+    session.get(..SESSION_SHOWN).unwrap_or_default()
+}
+
+fn queues(state: &State, count: usize, replies: &mut Replies) {
+    let (now, database) = (state.now(), state.host.database());
+    let queues: Vec<_> = state.engine.to_be_shown(database, count, |_| true).collect();
+    replies.array(queues.len());
+    for queue in &queues {
+        replies.map(4).bulk("key").bulk(&queue.key).bulk("waiters").number(queue.waiters);
+        replies.bulk("oldest-wait-ms").number(now.saturating_sub(queue.since).max(0));
+        replies.bulk("served").number(queue.served);
+    }
+}
+
+fn sessions(state: &State, count: usize, replies: &mut Replies) {
+    let now = state.now();
+    let sessions = state.engine.sessions_to_be_shown(count, now);
+    replies.array(sessions.len());
+    for session in &sessions {
+        let address =
+            session.connection.and_then(|client| state.connections.get(&client)).map(|client| &client.address);
+        replies.map(10).bulk("id").number(session.number).bulk("session").bulk(beginning(&session.name));
+        replies.bulk("user").bulk(&session.owner);
+        replies.bulk("client-id").or_nil(session.connection, |replies, client| _ = replies.number(client));
+        replies.bulk("address").or_nil(address, |replies, address| _ = replies.bulk(address));
+        replies.bulk("attended").number(u8::from(session.is_attended));
+        replies.bulk("tickets").number(session.tickets).bulk("events").number(session.events);
+        replies.bulk("ends-in-ms").number(session.ends.saturating_sub(now).max(0));
+        replies.bulk("bytes").number(session.bytes);
+    }
+}
