@@ -88,7 +88,7 @@ pub enum ErrorKind {
     WrongKind,
     /// A reader of this lock asked to wait for its write side: it would wait for itself.
     Deadlock,
-    /// As many clients wait on the server as it allows, or for this lock as [the caller](crate::Lock::max_waiters) does.
+    /// As many clients wait on the server as it allows, or for this lock as `Lock::max_waiters` does.
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
@@ -240,7 +240,7 @@ impl Error {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// As many clients wait on the server as it allows, or for this lock as [the caller](crate::Lock::max_waiters) does.
+    /// As many clients wait on the server as it allows, or for this lock as `Lock::max_waiters` does.
     #[must_use]
     pub fn is_queue_full(&self) -> bool {
         self.0.kind == ErrorKind::QueueFull

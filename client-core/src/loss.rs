@@ -4,7 +4,7 @@ use crate::advice::in_words;
 use crate::error::Error;
 use std::fmt;
 
-/// Why a lock was lost, as far as this client knows: [`Guard::loss`](crate::Guard::loss),
+/// Why a lock was lost, as far as this client knows: `Guard::loss`,
 /// [`Error::loss`](crate::Error::loss).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -84,11 +84,11 @@ impl Lasting {
 
 impl Until {
     /// A time so far away that it cannot be told is no limit.
-    pub fn within(limit: Duration) -> Self {
+    pub fn within(limit: Duration, now: Instant) -> Self {
         if limit.is_zero() {
             return Self::Now;
         }
-        Instant::now().checked_add(limit).map_or(Self::Granted, Self::Time)
+        now.checked_add(limit).map_or(Self::Granted, Self::Time)
     }
 
     /// When the caller wants to know, come what may. To ask once may take as long as an answer may.

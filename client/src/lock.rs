@@ -12,7 +12,7 @@ use rlock_client_core::{Fault, Lasting, Replicas, Side, Terms, Until, Wish};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{Instrument, debug_span};
 
 /// A lock, or one side of a read-write lock, one of several permits, or several locks; and how they are to be acquired.
@@ -183,7 +183,7 @@ impl<F, K> Lock<F, K> {
     /// [grace](crate#fairness) lasts longer;
     /// [`ErrorKind::Unavailable`] if no server had said so by then.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard<F>, Error> {
-        self.acquire_until(Until::within(limit)).await
+        self.acquire_until(Until::within(limit, Instant::now())).await
     }
 
     async fn acquire_until(&self, until: Until) -> Result<Guard<F>, Error> {
