@@ -96,7 +96,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	for features in "" $(client_features); do \
 		cargo clippy --quiet -p rlock-client --lib --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
-	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-core -p rlock-client-core -p rlock-client --all-features --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client-core -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
 	scripts/check-pages.sh
 	scripts/test-release.sh
