@@ -1,4 +1,4 @@
-//! The few plain commands that a test needs beside its locks: to look at keys, and to take away what others hold.
+//! The few plain commands that a test needs as well as locks: to inspect keys, and to delete locks that others hold.
 
 use super::clients::wrong_arity;
 use super::resp::Replies;
@@ -140,7 +140,7 @@ fn entry(state: &State, key: &[u8]) -> Option<Entry> {
     state.host.keyspace.borrow().get(database(state), key).cloned()
 }
 
-/// Changes a key as a client does who knows nothing of locks. Its waiters are told.
+/// Runs a plain command on a key, and notifies the engine, whose waiters may now get the lock.
 fn change(state: &mut State, key: &[u8], command: Plain<'_>) -> bool {
     let database = database(state);
     let has_changed = state.host.keyspace.borrow_mut().run(database, command);

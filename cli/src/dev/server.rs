@@ -217,7 +217,7 @@ impl State {
         Some(Duration::from_millis(u64::try_from(at.saturating_sub(self.now())).unwrap_or(0)))
     }
 
-    /// Does what is due, and has everybody told what has happened.
+    /// Does what is due, and sends every reply that follows from it.
     fn follow_up(&mut self) {
         self.engine.read_notes(&self.host);
         self.tell_all();
@@ -239,7 +239,7 @@ impl State {
 
     /// Gives a client that was blocked its reply.
     fn tell(&mut self, Answered { client: id, waited_for, answer }: Answered) {
-        // One that is gone has left its wait by that.
+        // A closed connection has left its wait already.
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let waited_since = connection.blocked.take();
         let mut replies = connection.replies.in_the_same_version();
