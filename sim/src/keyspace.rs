@@ -34,6 +34,12 @@ pub struct Permits {
 }
 
 impl Permits {
+    pub(crate) fn of<'a>(permits: impl Iterator<Item = (&'a [u8], UnixMs)>) -> Self {
+        let mut all = Self::default();
+        permits.for_each(|(member, end)| all.set(member, end));
+        all
+    }
+
     pub fn end(&self, member: &[u8]) -> Option<UnixMs> {
         self.ends.get(member).copied()
     }
@@ -140,16 +146,17 @@ impl Keyspace {
             Change::Count { .. } => assert!(matches!(value, Some(Value::Hash(_))), "a lock begins with its lease"),
             Change::Drop(_) => assert!(matches!(value, Some(Value::Hash(_))), "a dropped field was there"),
             Change::ExpireAt(at) => {
-                // Of permits others' may be the last, which end in this very ms.
-                let earliest = self.now - i64::from(matches!(value, Some(Value::SortedSet(_))));
-                assert!(value.is_some() && at >= earliest, "a lease ends in the future");
+                assert!(value.is_some() && at >= self.now, "a lease ends in the future");
             }
             Change::Delete => assert!(value.is_some(), "a deleted lock was there"),
             Change::SetPermit { end, again } => {
                 let had = permit();
-                // In the ms of its end a permit has ended by some clocks, and not by others.
-                let is_so = had.map_or(!again, |had| had == self.now - 1 || (had >= self.now) == again);
-                assert!(is_so, "whether the holder has a permit: {had:?} at {}", self.now);
+                assert_eq!(
+                    had.is_some_and(|had| had >= self.now),
+                    again,
+                    "whether the holder has a permit: {had:?} at {}",
+                    self.now
+                );
                 assert_ne!(had, Some(end), "a permit that stays as it is");
             }
             Change::PermitStays => assert!(permit().is_some(), "a permit stays"),

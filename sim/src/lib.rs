@@ -4,6 +4,7 @@
 //! - [`Plain`]: the plain commands that a decision's changes stand for
 //! - [`View`]: a lock in the keyspace as one holder sees it
 //! - [`Memory`]: the host of [`rlock_core::waiting::Engine`] on top of these
+//! - [`Reference`]: a naive model of one lock, to judge the engine by
 //!
 //! Nothing in here reads a clock, waits or starts a thread: the caller passes the time, and collects the replies.
 #![forbid(unsafe_code)]
@@ -12,8 +13,10 @@ mod host;
 mod keyspace;
 mod plain;
 mod record;
+mod reference;
 
 pub use host::{Answered, Client, Commit, HasUser, Memory, Selected, Watcher};
 pub use keyspace::{Entry, Keyspace, Permits, Value};
 pub use plain::Plain;
 pub use record::{Clocks, View};
+pub use reference::{Reference, Reply};

@@ -4,28 +4,26 @@
 //!
 //! Tried after each step of random histories, for each holder that would free the lock and each wish that may be next.
 
-use crate::keyspace::{HolderView, Keyspace, Value};
-use crate::reference::{Reference, Reply};
-use crate::{HOLDERS, Step, config, history, permit, play};
+use crate::{HOLDERS, LOCK, Lock, Step, config, entries_of, history, permit, play};
 use proptest::prelude::*;
 use rlock_core::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
+use rlock_sim::{Entry, Reference, Reply, Value};
 
 /// Both shorter than most leases of the histories, and longer.
 const LEASES: [i64; 2] = [7, 600];
 
 fn check(history: Vec<Step>) {
-    play(history, false, |keyspace, reference| {
+    play(history, false, |lock, reference| {
         for holder in HOLDERS {
-            hands_over(keyspace, reference, holder);
+            hands_over(lock, reference, holder);
         }
     });
 }
 
-fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
-    let view = HolderView { keyspace, holder };
+fn hands_over(lock: &Lock, reference: &Reference, holder: &str) {
+    let (view, now, grace) = (lock.seen_by(holder), lock.now(), lock.grace());
     let want = Release { side: None, lease: None, all: true };
-    let grace = keyspace.grace();
-    let Ok(decision) = lock::release(&view, want, grace, keyspace.now) else { return };
+    let Ok(decision) = lock::release(&view, want, grace, now) else { return };
     if !decision.changes.frees() {
         return;
     }
@@ -34,20 +32,20 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
         let side = [Side::Plain, Side::Read, Side::Write, permit(2)][number % 4];
         let (lease, fenced) = (LEASES[number % 2], number % 5 < 2);
         let wish = Wish { holder: next, side, lease: Lease::from_ms(lease).unwrap(), fenced };
-        let hand_over = lock::hand_over(&view, decision.changes, &wish, grace, keyspace.now);
+        let hand_over = lock::hand_over(&view, decision.changes, &wish, grace, now);
         if reference.keeps_out(lease) {
             assert_eq!(hand_over, None, "to {next}, {side:?} for {lease} ms");
             continue;
         }
-        let hand_over = hand_over.expect("a free lock is granted");
-        let (mut after, mut expected) = (keyspace.clone(), reference.clone());
-        apply(&mut after, holder, next, &hand_over);
+        let HandOver { released, granted } = hand_over.expect("a free lock is granted");
+        let (mut after, mut expected) = (lock.clone(), reference.clone());
+        after.apply([(holder, released), (next, granted.changes)]);
         expected.release(holder, None, None, true);
         let heard = expected.published.len();
         let reply = expected.acquire(next, side, lease, fenced);
-        assert_eq!(reply, hand_over.granted.token.map_or(Reply::Nil, Reply::Token));
-        assert_eq!(after.entries(), &expected.entries(), "{holder} to {next}, {side:?} for {lease} ms");
-        let can_act = side == Side::Read || Expiry::At(keyspace.now + lease) < ends;
+        assert_eq!(reply, granted.token.map_or(Reply::Nil, Reply::Token));
+        assert_eq!(after.entries(), entries_of(&expected.entries()), "{holder} to {next}, {side:?} for {lease} ms");
+        let can_act = side == Side::Read || Expiry::At(now + lease) < ends;
         assert_eq!(expected.published.len(), heard, "a grant is not heard of");
         let expected = if can_act { &expected.published } else { &reference.published };
         assert_eq!(&after.published, expected, "{holder} to {next}, {side:?} for {lease} ms");
@@ -55,19 +53,12 @@ fn hands_over(keyspace: &Keyspace, reference: &Reference, holder: &str) {
     }
 }
 
-/// As one step does it: all that is in the lock's own key, and then what is beside it.
-fn apply(keyspace: &mut Keyspace, holder: &str, next: &str, HandOver { released, granted }: &HandOver) {
-    let parts = || [(holder, released), (next, &granted.changes)].into_iter();
-    parts().for_each(|(who, changes)| changes.on_lock_key().iter().for_each(|change| keyspace.apply_one(who, *change)));
-    parts()
-        .for_each(|(who, changes)| changes.on_side_keys().iter().for_each(|change| keyspace.apply_one(who, *change)));
-}
-
-fn is_whole(keyspace: &Keyspace) -> bool {
-    match keyspace.entries().get("lock") {
-        Some((Value::SortedSet(permits), Expiry::At(_))) => permits.len() == 1,
-        Some((Value::Hash(fields), Expiry::At(_))) => fields.keys().filter(|field| *field != "mode").count() == 1,
-        _ => false,
+fn is_whole(lock: &Lock) -> bool {
+    let Some(Entry { value, expiry: Expiry::At(_) }) = lock.keyspace.get(0, LOCK.as_bytes()) else { return false };
+    match value {
+        Value::SortedSet(permits) => permits.len() == 1,
+        Value::Hash(fields) => fields.iter().filter(|(field, _)| field != b"mode").count() == 1,
+        Value::Text(_) => false,
     }
 }
 

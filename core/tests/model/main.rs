@@ -1,20 +1,20 @@
-//! Random histories of all commands by several holders, with a clock that the test moves: after each step the
-//! decisions of `rlock_core::lock` must have given the same reply, left the same keys with the same leases, and published
-//! the same messages as a naive reference that was written from the contract alone.
+//! Random histories of all commands by several holders, with a clock that the test moves. After each step the decisions of
+//! `rlock_core::lock` must have given the same reply, left the same keys with the same leases, and published the same
+//! messages as the naive [`Reference`].
 //!
 //! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` beside this file and tried first from then on.
 
 mod hand_over;
-mod keyspace;
-mod reference;
 mod sets;
 mod waiting;
 
-use keyspace::{HolderView, Keyspace};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use reference::{Reference, Reply};
-use rlock_core::lock::{self, Decision, Grace, Lease, Limit, Refusal, Release, Released, Renewed, Side, Verdict, Wish};
+use rlock_core::lock::{
+    self, Changes, Decision, Grace, Lease, Limit, Refusal, Release, Released, Renewed, Side, UnixMs, Verdict, Wish,
+    names,
+};
+use rlock_sim::{Clocks, Entry, Keyspace, Memory, Plain, Reference, Reply, View};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -90,69 +90,124 @@ fn check(history: Vec<Step>, any_are_many: bool) {
     play(history, any_are_many, |_, _| {});
 }
 
-/// Plays a history on both. `look` is called after each step.
-fn play(history: Vec<Step>, any_are_many: bool, mut look: impl FnMut(&Keyspace, &Reference)) {
-    let (mut keyspace, mut reference) = (Keyspace::default(), Reference::default());
-    (keyspace.any_are_many, reference.any_are_many) = (any_are_many, any_are_many);
-    for (number, step) in history.into_iter().enumerate() {
-        match &step {
-            Step::Ours(command) => {
-                let ours = decide(&mut keyspace, command);
-                let expected = refer(&mut reference, command);
-                assert_eq!(ours, expected, "the reply to step {number}, {command:?}");
-            }
-            Step::World(event) => happen(*event, &mut keyspace, &mut reference),
-        }
-        assert_eq!(keyspace.entries(), &reference.entries(), "the keys after step {number}, {step:?}");
-        assert_eq!(keyspace.published, reference.published, "the messages after step {number}, {step:?}");
-        reference.check_exclusion();
-        look(&keyspace, &reference);
+/// The lock's key.
+const LOCK: &str = "lock";
+
+/// The lock on which the decisions are carried out.
+#[derive(Clone, Default)]
+struct Lock {
+    keyspace: Keyspace,
+    clocks: Clocks,
+    /// How long a grace lasts, and until when one runs.
+    grace: (i64, UnixMs),
+    published: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Lock {
+    fn now(&self) -> UnixMs {
+        self.keyspace.now()
+    }
+
+    fn grace(&self) -> Grace {
+        Grace { length_ms: self.grace.0, left_ms: (self.grace.1 - self.now()).max(0) }
+    }
+
+    fn seen_by<'a>(&'a self, holder: &'a str) -> View<'a, &'a Keyspace> {
+        let (key, holder) = (LOCK.as_bytes(), holder.as_bytes());
+        View { keyspace: &self.keyspace, database: 0, key, holder, clocks: self.clocks }
+    }
+
+    fn entries(&self) -> Vec<(&[u8], &Entry)> {
+        self.keyspace.entries(0).collect()
+    }
+
+    /// In one step: first all that is in the lock's own key.
+    fn apply<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>) {
+        let changes = all.into_iter().map(|(holder, changes)| (LOCK.as_bytes(), holder.as_bytes(), changes));
+        self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>()));
+    }
+
+    fn run(&mut self, command: Plain<'_>) {
+        self.keyspace.run(0, command);
     }
 }
 
-fn happen(event: Event, keyspace: &mut Keyspace, reference: &mut Reference) {
+/// Lets time pass. The engine is not told of keys that end.
+fn pass<W>(world: &Memory<W>, ms: i64) {
+    let mut keyspace = world.keyspace.borrow_mut();
+    let now = keyspace.now() + ms.max(0);
+    keyspace.set_now(now);
+    world.steady_ms.set(now);
+    while keyspace.take_ended().is_some() {}
+}
+
+fn entries_of(expected: &std::collections::BTreeMap<Vec<u8>, Entry>) -> Vec<(&[u8], &Entry)> {
+    expected.iter().map(|(key, entry)| (&key[..], entry)).collect()
+}
+
+/// Plays a history on both. `look` is called after each step.
+fn play(history: Vec<Step>, any_are_many: bool, mut look: impl FnMut(&Lock, &Reference)) {
+    let (mut lock, mut reference) = (Lock::default(), Reference::of(LOCK));
+    (lock.clocks.any_are_many, reference.any_are_many) = (any_are_many, any_are_many);
+    for (number, step) in history.into_iter().enumerate() {
+        match &step {
+            Step::Ours(command) => {
+                let ours = decide(&mut lock, command);
+                let expected = refer(&mut reference, command);
+                assert_eq!(ours, expected, "the reply to step {number}, {command:?}");
+            }
+            Step::World(event) => happen(*event, &mut lock, &mut reference),
+        }
+        assert_eq!(lock.entries(), entries_of(&reference.entries()), "the keys after step {number}, {step:?}");
+        assert_eq!(lock.published, reference.published, "the messages after step {number}, {step:?}");
+        reference.check_exclusion();
+        look(&lock, &reference);
+    }
+}
+
+fn happen(event: Event, lock: &mut Lock, reference: &mut Reference) {
+    let key = LOCK.as_bytes();
     match event {
         Event::Advance { ms } => {
-            keyspace.advance(ms);
+            lock.keyspace.set_now(lock.now() + ms);
             reference.advance(ms);
         }
         Event::ForeignDelete => {
-            keyspace.delete("lock");
+            lock.run(Plain::Del { key });
             reference.delete_lock();
         }
         Event::ForeignPersist => {
-            keyspace.persist("lock");
+            lock.run(Plain::Persist { key });
             reference.persist_lock();
         }
         Event::ForeignRemoval { holder } => {
-            keyspace.remove_permit(HOLDERS[holder]);
+            lock.run(Plain::ZRem { key, member: HOLDERS[holder].as_bytes() });
             reference.remove_permit(HOLDERS[holder]);
         }
         Event::HoldKeyGoes { holder, index } => {
-            keyspace.delete(&keyspace::hold_key(HOLDERS[holder], index));
+            names::read_hold(key, HOLDERS[holder].as_bytes(), index, |key| lock.run(Plain::Del { key }));
             reference.delete_hold_key(HOLDERS[holder], index);
         }
         Event::Grace { length, left } => {
-            keyspace.grace = (length, keyspace.now + left);
+            lock.grace = (length, lock.now() + left);
             (reference.grace_length, reference.grace_until) = (length, reference.now + left);
         }
         Event::TokenClock { us } => {
-            keyspace.token_clock_us = us;
+            lock.clocks.tokens_us = us;
             reference.token_clock_us = us;
         }
     }
 }
 
 /// The command as the decisions under test take it.
-fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
-    let (now, grace) = (keyspace.now, keyspace.grace());
+fn decide(lock: &mut Lock, command: &Command) -> Reply {
+    let (now, grace) = (lock.now(), lock.grace());
     let (holder, reply, changes) = match *command {
         Command::Acquire { holder, side, lease, fenced } => {
-            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
             let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
-            let verdict = lock::acquire(&view, &wish, lock::Ahead::Nobody, grace, now);
+            let verdict = lock::acquire(&lock.seen_by(HOLDERS[holder]), &wish, lock::Ahead::Nobody, grace, now);
             if let Ok(Verdict::Granted(effect)) = verdict {
-                check_room(keyspace.clone(), holder, &effect, lease);
+                check_room(lock.clone(), holder, &effect, lease);
             }
             let decision = verdict.map(|verdict| match verdict {
                 Verdict::Granted(effect) => {
@@ -164,39 +219,34 @@ fn decide(keyspace: &mut Keyspace, command: &Command) -> Reply {
         }
         Command::Release { holder, side, lease, all } => {
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
-            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
+            let want = Release { side, lease, all };
             let reply = |released| match released {
                 Released::NotHeld => Reply::Nil,
                 Released::StillHeld => Reply::Number(0),
                 Released::Free => Reply::Number(1),
             };
-            taken(holder, lock::release(&view, Release { side, lease, all }, grace, now), reply)
+            taken(holder, lock::release(&lock.seen_by(HOLDERS[holder]), want, grace, now), reply)
         }
         Command::Renew { holder, lease } => {
-            let view = HolderView { keyspace: &*keyspace, holder: HOLDERS[holder] };
+            let lease = Lease::from_ms(lease).unwrap();
             let reply = |renewed| Reply::Number(i64::from(renewed == Renewed::Restarted));
-            taken(holder, lock::renew(&view, Lease::from_ms(lease).unwrap(), grace, now), reply)
+            taken(holder, lock::renew(&lock.seen_by(HOLDERS[holder]), lease, grace, now), reply)
         }
     };
-    if let Some(changes) = changes {
-        keyspace.apply(HOLDERS[holder], &changes);
-    }
+    lock.apply(changes.map(|changes| (HOLDERS[holder], changes)));
     reply
 }
 
 /// What a grant says of the next waiter: whether anybody else is granted the lock beside this holder.
-fn check_room(mut keyspace: Keyspace, holder: usize, effect: &lock::Effect, lease: i64) {
-    keyspace.apply(HOLDERS[holder], &effect.changes);
+fn check_room(mut lock: Lock, holder: usize, effect: &lock::Effect, lease: i64) {
+    lock.apply([(HOLDERS[holder], effect.changes)]);
     let others = HOLDERS.into_iter().filter(|other| *other != HOLDERS[holder]);
     let sides = [Side::Plain, Side::Read, Side::Write, permit(1), permit(2), permit(3)];
     let mut wishes = others.flat_map(|other| sides.map(|side| (other, side)));
     let is_granted = wishes.any(|(holder, side)| {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: false };
-        let view = HolderView { keyspace: &keyspace, holder };
-        matches!(
-            lock::acquire(&view, &wish, lock::Ahead::Nobody, Grace::default(), keyspace.now),
-            Ok(Verdict::Granted(_))
-        )
+        let verdict = lock::acquire(&lock.seen_by(holder), &wish, lock::Ahead::Nobody, Grace::default(), lock.now());
+        matches!(verdict, Ok(Verdict::Granted(_)))
     });
     assert!(effect.leaves_room || !is_granted, "{effect:?}");
 }

@@ -11,8 +11,11 @@ mod world;
 use proptest::prelude::*;
 use rlock_core::lock::{Lease, Outcome, Release, Side, Wish};
 use rlock_core::waiting::commands::{Acquiring, Rejected, Waiting};
-use rlock_core::waiting::{Call, Cancelled, Engine, Note, Queued, SeenRecipient, SessionId, Ticket, TicketNames};
-use world::{Client, KEYS, MOST, World, lock_name};
+use rlock_core::waiting::{
+    Answer, Call, Cancelled, Cause, Engine, Host, Note, Paused, Queued, SeenRecipient, SessionId, Ticket, TicketNames,
+};
+use rlock_sim::{Answered, Client, Plain};
+use world::{KEYS, MOST, World, holder, lock_name, new_world};
 
 /// So often a set may be passed.
 const PASSED_MAX: usize = 4;
@@ -117,7 +120,7 @@ fn step(uses_sessions: bool) -> impl Strategy<Value = Step> {
 impl Play {
     fn new(uses_sessions: bool) -> Self {
         Self {
-            world: World::default(),
+            world: new_world(MOST),
             engine: Engine::default(),
             waiters: Vec::new(),
             number: 0,
@@ -138,15 +141,15 @@ impl Play {
                 self.ask(holder, keys, lease, wait, by_ticket);
             }
             Step::AskAgain { of, keys, wait } => {
-                if let Some(holder) = self.world.holder(of) {
+                if let Some(holder) = holder(&self.world, KEYS[of]) {
                     self.ask(holder, keys | 1 << of, 500, wait, false);
                 }
             }
             Step::Release { key } => {
-                if let Some(holder) = self.world.holder(key) {
+                if let Some(holder) = holder(&self.world, KEYS[key]) {
                     let want = Release { side: None, lease: None, all: false };
                     let released = self.engine.release(&self.world, KEYS[key], holder.as_bytes(), want);
-                    assert!(released.is_ok() || self.world.paused.get(), "{released:?}");
+                    assert!(released.is_ok() || self.world.paused.get().is_some(), "{released:?}");
                 }
             }
             Step::HangUp { waiter } => {
@@ -171,9 +174,9 @@ impl Play {
                 }
             }
             Step::Delete { key } => {
-                if !self.world.paused.get() {
-                    self.world.locks.borrow_mut().remove(KEYS[key]);
-                    let cause = rlock_core::waiting::Cause::Command;
+                if self.world.paused.get().is_none() {
+                    self.world.keyspace.borrow_mut().run(0, Plain::Del { key: KEYS[key] });
+                    let cause = Cause::Command;
                     self.engine.note(Note::Key { database: 0, key: KEYS[key].into(), cause });
                     self.engine.follow_command(&self.world);
                 }
@@ -188,7 +191,7 @@ impl Play {
             Step::Turn(things) => self.world.turn.set(things),
             Step::Busy(busy) => self.busy = busy,
             Step::Pause(paused) => {
-                self.world.paused.set(paused);
+                self.world.paused.set(paused.then_some(Paused { for_ms: 20 }));
                 self.advance(30);
             }
             Step::Role => {
@@ -226,7 +229,7 @@ impl Play {
             _ => self.engine.acquire_all(&self.world, &names, &wish, waiting),
         };
         let claims = if by_ticket { self.engine.claims_of_tickets() } else { self.engine.claims_of_clients() };
-        let client = Some(self.world.last_client.get());
+        let client = Some(self.world.watcher.last_client.get());
         self.hear();
         let order = former.unwrap_or(number);
         let (ticket, client_of, passed, is_dismissed) = (None, None, 0, former_is_dismissed);
@@ -256,9 +259,9 @@ impl Play {
 
     /// A request has got all that it asked for, just now.
     fn granted(&mut self, granted: &Waiter) {
-        let begun: Vec<_> = self.world.begun.borrow_mut().drain(..).collect();
+        let begun: Vec<_> = self.world.watcher.begun.borrow_mut().drain(..).collect();
         for key in &granted.keys {
-            let holder = self.world.holder(*key);
+            let holder = holder(&self.world, KEYS[*key]);
             let is_held = holder.as_deref() == Some(&*granted.holder);
             // Shorter leases may have ended since.
             assert!(is_held || holder.is_none() || self.uses_sessions, "{granted:?} has no lock {key}: {holder:?}");
@@ -268,7 +271,7 @@ impl Play {
         self.now_begun += began.len();
         // Another request of its holder may have begun others in the same turn, and not been heard of yet.
         let is_others = |(key, holder): &(usize, String)| *holder != granted.holder || !granted.keys.contains(key);
-        self.world.begun.borrow_mut().extend(begun.into_iter().filter(is_others));
+        self.world.watcher.begun.borrow_mut().extend(begun.into_iter().filter(is_others));
         for other in self.waiters.iter_mut().filter(|other| other.order < granted.order && !other.is_dismissed) {
             if !other.keys.iter().any(|key| began.contains(key)) || self.uses_sessions {
                 continue;
@@ -280,14 +283,14 @@ impl Play {
     }
 
     fn advance(&mut self, ms: i64) {
-        let end = self.world.now.get() + ms;
+        let end = self.world.now() + ms;
         loop {
             let next = self.engine.wakes_next_at(&self.world).filter(|next| *next <= end);
-            let time = next.unwrap_or(end).max(self.world.now.get());
-            self.world.pass_to(time);
+            let time = next.unwrap_or(end).max(self.world.now());
+            crate::pass(&self.world, time - self.world.now());
             self.catch_up();
             if next.is_none() || self.busy {
-                return self.world.pass_to(end);
+                return crate::pass(&self.world, end - self.world.now());
             }
         }
     }
@@ -302,11 +305,14 @@ impl Play {
     }
 
     fn is_due(&self) -> bool {
-        self.engine.wakes_next_at(&self.world).is_some_and(|time| time <= self.world.now.get())
+        self.engine.wakes_next_at(&self.world).is_some_and(|time| time <= self.world.now())
     }
 
     fn is_quiet(&self) -> bool {
-        !self.busy && !self.world.paused.get() && !self.is_due() && self.world.now.get() >= self.world.rests_until.get()
+        !self.busy
+            && self.world.paused.get().is_none()
+            && !self.is_due()
+            && self.world.now() >= self.world.rests_until.get()
     }
 
     fn catch_up(&mut self) {
@@ -324,13 +330,18 @@ impl Play {
 
     /// Hears who was told what.
     fn hear(&mut self) {
-        for (client, outcome) in self.world.answers.take() {
+        while let Some(Answered { client, answer, .. }) = self.world.take_answered() {
+            let is_granted = match answer {
+                Some(Answer::Outcome { outcome, .. }) => matches!(outcome, Outcome::Granted { .. }),
+                Some(Answer::GrantedAll { .. }) => true,
+                _ => continue,
+            };
             let Some(place) = self.waiters.iter().position(|waiter| waiter.client == Some(client)) else { continue };
             let waiter = self.waiters.remove(place);
             if let Some(ticket) = waiter.ticket {
                 self.engine.note(Note::Delivered(ticket));
             }
-            if matches!(outcome, Outcome::Granted { .. }) {
+            if is_granted {
                 self.granted(&waiter);
             }
         }
@@ -365,7 +376,7 @@ impl Play {
     fn may_have(&self, waiter: &Waiter) -> bool {
         waiter.keys.iter().all(|key| {
             let mut before = self.waiters.iter().filter(|other| other.order < waiter.order && other.keys.contains(key));
-            match self.world.holder(*key) {
+            match holder(&self.world, KEYS[*key]) {
                 Some(holder) => holder == waiter.holder,
                 None => before.all(|other| other.is_set() && other.passed < PASSED_MAX),
             }
@@ -375,18 +386,18 @@ impl Play {
     /// Whether it is looked at whenever it may have its locks. A waiter for several that gets one of them by another request of
     /// its holder is found by the patrol.
     fn is_looked_at(&self, waiter: &Waiter) -> bool {
-        !waiter.keys.iter().any(|key| self.world.holder(*key).as_deref() == Some(&*waiter.holder))
+        !waiter.keys.iter().any(|key| holder(&self.world, KEYS[*key]).as_deref() == Some(&*waiter.holder))
     }
 
     /// Whether somebody is there to be told, and nobody else waits for any of its locks.
     fn is_alone(&self, waiter: &Waiter) -> bool {
         let is_its = |queued: Queued<'_, Client>| match queued.recipient {
-            SeenRecipient::Client(client) => Some(client.0) == waiter.client,
+            SeenRecipient::Client(client) => Some(client.id) == waiter.client,
             SeenRecipient::Session { is_attended, .. } => {
                 is_attended && queued.wish.holder.ticket() == waiter.number.to_string().as_bytes()
             }
         };
-        let now = self.world.now.get();
+        let now = self.world.now();
         !waiter.is_dismissed && waiter.keys.iter().all(|key| self.engine.queue(lock_name(*key), now).all(is_its))
     }
 
@@ -397,7 +408,7 @@ impl Play {
         }
         if !self.uses_sessions {
             let sleeper = self.waiters.iter().find(|waiter| self.may_have(waiter) && self.is_looked_at(waiter));
-            assert!(sleeper.is_none(), "{sleeper:?} sleeps: {:?} among {:?}", self.world.locks, self.waiters);
+            assert!(sleeper.is_none(), "{sleeper:?} sleeps among {:?}", self.waiters);
         }
         let may_have = |waiter: &Waiter| self.may_have(waiter) && self.is_looked_at(waiter);
         let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && may_have(waiter));
@@ -416,7 +427,7 @@ impl Play {
     }
 
     fn end(mut self) -> usize {
-        self.world.paused.set(false);
+        self.world.paused.set(None);
         self.busy = false;
         self.world.turn.set(1_000);
         self.advance(100);

@@ -1,9 +1,10 @@
 //! How many locks a command on many locks looks at, while many requests for the same locks wait.
 
-use super::world::{Client, World};
+use super::world::{World, holder, new_world};
 use rlock_core::lock::{Lease, Release, Side, Wish};
 use rlock_core::waiting::Engine;
 use rlock_core::waiting::commands::{Acquiring, Waiting};
+use rlock_sim::Client;
 
 /// The most of one request.
 const LOCKS: usize = 64;
@@ -31,8 +32,7 @@ fn ask(engine: &mut Engine<Client>, world: &World, locks: &[Vec<u8>], holder: &s
 
 /// A world in which `holder` has all locks of the requests that wait.
 fn with_waiting(requests: usize) -> (Engine<Client>, World) {
-    let (mut engine, world) = (Engine::default(), World::default());
-    world.is_boundless.set(true);
+    let (mut engine, world) = (Engine::default(), new_world(usize::MAX));
     assert!(ask(&mut engine, &world, &locks(), "holder", false));
     (0..requests).for_each(|number| assert!(!ask(&mut engine, &world, &locks(), &format!("waiter {number}"), true)));
     (engine, world)
@@ -42,16 +42,15 @@ fn with_waiting(requests: usize) -> (Engine<Client>, World) {
 fn a_release_asks_each_request_only_for_what_it_lacked() {
     for order in [locks(), locks().into_iter().rev().collect()] {
         let (mut engine, world) = with_waiting(ASKED);
-        world.looks.set(0);
+        world.watcher.looks.set(0);
         for lock in order {
             world.begin_turn();
             let want = Release { side: None, lease: None, all: false };
             engine.release(&world, &lock, b"holder", want).unwrap();
         }
-        let holders: Vec<_> = world.locks.borrow().values().map(|lock| lock.holder.clone()).collect();
-        assert_eq!(holders, vec!["waiter 0"; LOCKS]);
         // At each release what is released, what that request lacked, and the next one that it lacks.
-        let looks = world.looks.get();
+        let looks = world.watcher.looks.get();
+        assert!(locks().iter().all(|lock| holder(&world, lock).as_deref() == Some("waiter 0")));
         assert!(looks < 4 * ASKED * LOCKS, "{looks} looks");
     }
 }
@@ -66,10 +65,10 @@ fn a_newcomer_asks_the_requests_before_it_once() {
     let mut newcomers = locks();
     newcomers.rotate_left(1);
     for waits in [false, true] {
-        world.looks.set(0);
+        world.watcher.looks.set(0);
         assert!(!ask(&mut engine, &world, &newcomers, "newcomer", waits), "{} are before it", ASKED + 4);
         engine.catch_up(&world);
-        let looks = world.looks.get();
+        let looks = world.watcher.looks.get();
         assert!(looks < 2 * (LOCKS + ASKED), "{looks} looks");
     }
 }

@@ -1,8 +1,8 @@
 //! What sessions ask: calls for events over connections that break, waits by ticket, and what they take back.
 
-use super::host::{Happening, LOCKS, Named, Waiting, Who, text};
 use super::play::{Asking, Play};
 use super::sessions::Told;
+use super::world::{Happening, LOCKS, Look, Named, Waiting, Who, text};
 use super::{Ack, EventsAsked, SESSIONS};
 use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::Host;
@@ -116,14 +116,14 @@ impl Play {
         let number = self.sessions.get(name).unwrap().number;
         assert!(before.is_none_or(|before| before == number));
         let is_woken = |happening: &Happening| matches!(happening, Happening::Woken(call) if Some(*call) == former);
-        let wakes = self.world.happenings.borrow().iter().any(is_woken);
+        let wakes = self.world.watcher.happenings.borrow().iter().any(is_woken);
         assert_eq!(wakes, former.is_some(), "the call that is taken over from is answered");
         self.superseded.extend(former);
         let session = self.sessions.get_mut(name).unwrap();
         let limit = asked.wait.filter(|_| !session.has_news());
         match (polled, limit) {
             (Polled::Waits(id), Some(limit)) => {
-                let call = self.world.last_id();
+                let call = self.world.watcher.last_id();
                 session.wait(call, limit, now);
                 self.connections[at].call = Some(call);
                 self.calls.insert(call, (name.to_owned(), number, id));
@@ -221,7 +221,7 @@ impl Play {
         let names: Vec<_> = tickets.iter().map(|ticket| asked[ticket % asked.len()].0.clone()).collect();
         for ticket in &names {
             let named = Named { id, session, ticket: ticket.clone() };
-            let mut all = self.world.named.borrow_mut();
+            let mut all = self.world.watcher.named.borrow_mut();
             if !all.contains(&named) {
                 all.push(named);
             }
@@ -231,7 +231,7 @@ impl Play {
         names.iter().for_each(|name| tickets.push(name.as_bytes()));
         match self.engine.cancel(&self.world, id, tickets) {
             Ok(Some(cancelled)) => self.taken_back.said.extend(cancelled),
-            Ok(None) => self.taken_back.commands.push(self.world.last_id()),
+            Ok(None) => self.taken_back.commands.push(self.world.watcher.last_id()),
             Err(rejected) => panic!("{rejected:?}"),
         }
     }
@@ -272,7 +272,7 @@ impl Play {
         for one in [Cancelled::Withdrawn, Cancelled::Granted] {
             assert!(is_given_up || of(&found, one) == of(&said, one), "{found:?}, and these are told: {said:?}");
         }
-        self.world.named.take();
+        self.world.watcher.named.take();
     }
 
     /// CANCEL without tickets.

@@ -1,7 +1,7 @@
 //! What is checked, at each moment and after each step: what waiting is for.
 
-use super::host::{Came, Granting, Happening, LOCKS, Left, Waiting, Who, kind_of};
 use super::play::Play;
+use super::world::{Came, Granting, Happening, LOCKS, Left, Look, Waiting, Who, kind_of};
 use rlock_core::lock::{Outcome, Side};
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ impl Play {
     pub fn digest(&mut self) {
         let mut granted = None;
         loop {
-            let happening = self.world.happenings.borrow_mut().pop_front();
+            let happening = self.world.watcher.happenings.borrow_mut().pop_front();
             match happening {
                 None => break,
                 Some(Happening::Came(came)) => self.came(&came),

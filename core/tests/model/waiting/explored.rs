@@ -11,8 +11,8 @@
 //!
 //! `EXPLORE_STEPS` asks for longer histories: `make explore`.
 
-use super::host::PAUSED_MS;
 use super::play::Play;
+use super::world::{LOCKS, Look, PAUSED_MS};
 use super::{Ack, EventsAsked, Step};
 use crate::permit;
 use rlock_core::lock::Side;
@@ -170,18 +170,19 @@ fn everyone_gets_the_lock(play: &mut Play) {
 
 fn state(play: &Play) -> u64 {
     let world = &play.world;
-    let grace = (world.grace_ms.get(), world.grace_since.get());
+    let grace = (world.grace_ms.get(), world.watcher.grace_since.get());
     let held_back = (world.held_back_until.get() - play.now()).max(0);
     let flags = (
         grace,
         held_back,
-        world.paused.get(),
+        world.is_paused(),
         world.turn.get(),
         play.busy,
         play.next_one_dies,
         play.next_answer_is_lost,
     );
-    let keys = world.keyspaces.each_ref().map(|keyspace| format!("{:?}", keyspace.borrow().entries()));
+    let keyspace = world.keyspace.borrow();
+    let keys = LOCKS.map(|lock| format!("{:?}", keyspace.entries(lock.database).collect::<Vec<_>>()));
     let calls: Vec<_> = play.connections.iter().map(|connection| connection.state()).collect();
     let engine = format!("{:?} {:?}", play.engine, world.inbox.borrow());
     let mut hasher = DefaultHasher::new();

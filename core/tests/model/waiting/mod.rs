@@ -5,24 +5,24 @@
 //! What is checked is what waiting is for. What a session is told, and when somebody is there to be told, is compared
 //! with a naive reference that was written from the contract alone.
 //!
-//! Here is what may happen. [`host`] is the host on which waiters are served, [`play`] and [`calls`] take the steps,
+//! Here is what may happen. [`world`] is where waiters are served, [`play`] and [`calls`] take the steps,
 //! [`sessions`] is the reference, and [`checks`] checks it all.
 //! [`explored`] takes every step in every state of a small world, instead of some.
 
 mod calls;
 mod checks;
 mod explored;
-mod host;
 mod named;
 mod named_sessions;
 mod play;
 mod sessions;
+mod world;
 
 use crate::permit;
-use host::HOLDERS;
 use play::Play;
 use proptest::prelude::*;
 use rlock_core::lock::Side;
+use world::HOLDERS;
 
 /// The names of sessions; one more than may be open at a time.
 const SESSIONS: [&str; 3] = ["one", "two", "three"];

@@ -1,7 +1,7 @@
 //! Histories that were found, or thought of, and each have a name.
 
-use super::host::{PAUSED_MS, Who};
 use super::play::{Asking, Play};
+use super::world::{Look, PAUSED_MS, Who};
 use super::{Ack, EventsAsked, Step, play};
 use crate::permit;
 use rlock_core::lock::{Outcome, Side};
@@ -16,14 +16,14 @@ fn bob_dies_before_being_told(paused: bool) {
     play.begin_turn();
     play.release(0, "ann:1", None, false);
     assert!(play.world.is_inside(0, "bob:1"));
-    play.world.paused.set(paused);
+    play.world.pause(paused);
     play.next_one_dies = true;
     play.hear();
     play.catch_up();
     if paused {
         play.advance(10 * PAUSED_MS);
         assert!(play.world.is_inside(0, "bob:1"), "nothing is written during a pause");
-        play.world.paused.set(false);
+        play.world.pause(false);
         play.advance(PAUSED_MS + 1);
     }
     assert!(

@@ -1,6 +1,7 @@
 //! Histories of sessions that were found, or thought of, and each have a name.
 
 use super::play::Play;
+use super::world::Look;
 use super::{Ack, EventsAsked, Step};
 use rlock_core::lock::{Outcome, Side};
 use rlock_core::waiting::EVENTS_UNREAD_MAX;
@@ -198,7 +199,7 @@ fn a_request_from_elsewhere_takes_the_place_of_an_unattended_ticket() {
 fn a_session_that_does_not_read_is_passed_over_until_it_does() {
     let most = EVENTS_UNREAD_MAX;
     let play = Play::new();
-    play.world.most_tickets.set(most + 10);
+    play.world.allow_tickets(most + 10);
     let mut play = play.on(&[events(0, Ack::None, None), ask(ANN, Side::Plain, None)]);
     for _ in 0..=most {
         play.take(&Step::AskByTicket {
@@ -318,7 +319,7 @@ fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
 #[test]
 fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
     let play = Play::new();
-    play.world.most_tickets.set(100);
+    play.world.allow_tickets(100);
     let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait, max: None };
     let mut play = play.on(&[calls(0), elsewhere(ANN, None), ask(ANN, Side::Plain, None)]);
     for holder in 4..44 {

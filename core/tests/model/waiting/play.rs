@@ -2,15 +2,15 @@
 //! is checked is in `checks.rs`.
 
 use super::calls::{Connection, TakenBack};
-use super::host::{self, A_PERMIT, Client, Fake, HOLDERS, Happening, LOCKS, MOST, PAUSED_MS, Waiting, Who, name};
 use super::sessions::{Session, Sessions};
+use super::world::{self, A_PERMIT, HOLDERS, Happening, LOCKS, Look, MOST, PAUSED_MS, Waiting, Who, World, new_world};
 use super::{SESSIONS, Step};
-use crate::keyspace::{Keyspace, hold_key};
 use rlock_core::lock::{
-    self, Ahead, Busy, Lease, Obstacle, Outcome, Part, Refusal, Released, Renewed, Side, UnixMs, Verdict, Wish,
+    self, Ahead, Busy, Lease, Obstacle, Outcome, Refusal, Released, Renewed, Side, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
 use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
+use rlock_sim::{Client, Plain};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// So many turns on end are a sign that the agenda does not empty.
@@ -18,7 +18,7 @@ const TURNS: usize = 10_000;
 
 /// The world, and what the test knows of it.
 pub struct Play {
-    pub world: Fake,
+    pub world: World,
     pub engine: Engine<Client>,
     /// Every blocked client that was kept, and how each was let go.
     pub let_go: BTreeMap<u64, Option<Outcome>>,
@@ -44,7 +44,7 @@ pub struct Play {
     pub asked: BTreeMap<u64, Vec<(String, Asking)>>,
     pub taken_back: TakenBack,
     /// The keys of read holds that are to go since their lock was broken.
-    broken: [BTreeSet<String>; LOCKS.len()],
+    broken: [BTreeSet<Vec<u8>>; LOCKS.len()],
     pub next_one_dies: bool,
     pub next_answer_is_lost: bool,
     pub busy: bool,
@@ -83,7 +83,7 @@ impl Play {
         let (let_go, clients, untold, sessions, is_replica, calls, woken) = Default::default();
         let (superseded, told, left_ms, asked) = Default::default();
         Self {
-            world: Fake::new(),
+            world: new_world(),
             engine: Engine::default(),
             let_go,
             clients,
@@ -114,7 +114,7 @@ impl Play {
     }
 
     pub fn waiting(&self) -> Vec<Waiting> {
-        self.world.waiting.borrow().clone()
+        self.world.watcher.waiting.borrow().clone()
     }
 
     pub fn is_attended(&self, waiting: &Waiting) -> bool {
@@ -128,7 +128,7 @@ impl Play {
 
     /// The server begins a turn: a command, or one round of its event loop.
     pub fn begin_turn(&self) {
-        self.world.turn_left.set(self.world.turn.get());
+        self.world.begin_turn();
     }
 
     /// The server comes to what is on its agenda, turn by turn, unless it has commands to run first.
@@ -140,10 +140,8 @@ impl Play {
             assert!(turns < TURNS, "the agenda does not empty");
         }
         for lock in 0..LOCKS.len() {
-            let now_there = self.read_holds(lock);
-            let keyspace = self.world.keyspaces[lock].borrow();
-            let is_left = |hold: &String| keyspace.entries().contains_key(hold) && !now_there.contains(hold);
-            self.broken[lock].retain(is_left);
+            let now_there = self.world.read_holds(lock);
+            self.broken[lock].retain(|hold| self.world.has_key(lock, hold) && !now_there.contains(hold));
         }
         if self.is_quiet() {
             assert_eq!(self.broken, [(); LOCKS.len()].map(|()| BTreeSet::new()), "read holds of broken locks are left");
@@ -172,7 +170,7 @@ impl Play {
                 self.ask(&Asking { lock, holder: HOLDERS[holder], side, lease, wait, max }, None);
             }
             Step::AskByTicket { session, lock, holder, side, lease, wait, max } => {
-                let asking = Asking { lock, holder: host::holder(holder), side, lease, wait: Some(wait), max };
+                let asking = Asking { lock, holder: world::holder(holder), side, lease, wait: Some(wait), max };
                 self.ask_by_new_ticket(SESSIONS[session], asking);
             }
             Step::AskAgain { session, ticket, other } => self.ask_again(SESSIONS[session], ticket, other),
@@ -186,16 +184,16 @@ impl Play {
                 self.hear();
                 let busy = std::mem::take(&mut self.busy);
                 self.catch_up();
-                if !self.world.paused.get() {
+                if !self.world.is_paused() {
                     self.break_up(lock);
                 }
                 self.busy = busy;
             }
             Step::Pause(paused) => {
-                self.world.paused.set(paused);
+                self.world.pause(paused);
                 self.advance(PAUSED_MS + 1);
             }
-            Step::PauseEnds => self.world.paused.set(false),
+            Step::PauseEnds => self.world.pause(false),
             Step::BecomeReplica => self.become_replica(),
             Step::BecomeMaster => self.become_master(),
             Step::SetGrace(ms) => self.set_grace(ms),
@@ -216,8 +214,8 @@ impl Play {
     fn become_replica(&mut self) {
         self.is_replica = true;
         self.granted_to_the_dead.clear();
-        self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_dismissed = true);
-        self.world.grace_since.set(None);
+        self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_dismissed = true);
+        self.world.watcher.grace_since.set(None);
         self.broken = Default::default();
         self.engine.note(Note::RoleChanged { is_replica: true });
     }
@@ -226,7 +224,7 @@ impl Play {
         self.is_replica = false;
         self.granted_to_the_dead.clear();
         self.engine.note(Note::RoleChanged { is_replica: false });
-        self.world.grace_since.set(Some(self.now()));
+        self.world.watcher.grace_since.set(Some(self.now()));
         self.look_at_grace();
     }
 
@@ -240,7 +238,7 @@ impl Play {
     fn look_at_grace(&mut self) {
         let left_ms = self.world.grace().left_ms;
         if left_ms == 0 {
-            self.world.grace_since.set(None);
+            self.world.watcher.grace_since.set(None);
         }
         assert_eq!(self.engine.look_at_grace(&self.world), left_ms, "what is left of the grace");
     }
@@ -261,13 +259,13 @@ impl Play {
     }
 
     fn delete(&mut self, lock: usize) {
-        if self.world.paused.get() {
+        if self.world.is_paused() {
             return;
         }
-        self.world.keyspaces[lock].borrow_mut().delete("lock");
+        let LockName { database, key } = LOCKS[lock];
+        self.world.keyspace.borrow_mut().run(database, Plain::Del { key });
         // As a command does it, or as the server does by itself, or with everything else.
         self.deletions += 1;
-        let LockName { database, key } = LOCKS[lock];
         let changed = |cause| Note::Key { database, key: key.into(), cause };
         match self.deletions % 4 {
             0 => self.engine.note(changed(Cause::Server)),
@@ -288,7 +286,7 @@ impl Play {
         let first = waiting.first().filter(|first| self.is_attended(first) && !self.world.is_too_long(first.lease));
         let first = first.filter(|_| !self.world.grace().is_running() && !self.is_held_back());
         let had_lock = !self.world.fields(lock).is_empty();
-        let before = self.read_holds(lock);
+        let before = self.world.read_holds(lock);
         let granted = |play: &Self| play.engine.counters.waited.count();
         let granted_before = granted(self);
         let key = self.world.is_about(lock);
@@ -302,21 +300,14 @@ impl Play {
             let waited = waiting.iter().filter(|waiting| waiting.holder == holder).count();
             assert!(count.parse::<usize>().unwrap() <= waited, "{holder} has more than it waited for: {fields:?}");
         }
-        let now_there = self.read_holds(lock);
-        let keyspace = self.world.keyspaces[lock].borrow();
-        assert!(now_there.iter().all(|hold| keyspace.entries().contains_key(hold)), "whoever reads now has its lease");
-        let is_left = |hold: &String| keyspace.entries().contains_key(hold) && !now_there.contains(hold);
+        let now_there = self.world.read_holds(lock);
+        let is_there = |hold: &Vec<u8>| self.world.has_key(lock, hold);
+        assert!(now_there.iter().all(is_there), "whoever reads now has its lease");
+        let is_left = |hold: &Vec<u8>| is_there(hold) && !now_there.contains(hold);
         let left: BTreeSet<_> = before.into_iter().filter(is_left).collect();
-        let is_over = self.world.turn_left.get() == 0 || self.world.paused.get();
+        let is_over = self.world.turn_left() == 0 || self.world.is_paused();
         assert!(is_over || left.is_empty(), "read holds of a broken lock are left: {left:?}");
         self.broken[lock].extend(left);
-    }
-
-    /// The keys of all read holds that the lock has.
-    fn read_holds(&self, lock: usize) -> BTreeSet<String> {
-        let holdings = self.world.snapshot_of(lock).map_or_else(Vec::new, |snapshot| snapshot.holdings);
-        let reads = holdings.iter().filter(|holding| holding.part == Part::Read);
-        reads.flat_map(|reads| (1..=reads.count).map(|index| hold_key(name(&reads.holder), index))).collect()
     }
 
     pub fn ask(&mut self, asking: &Asking, by: Option<(&str, &str)>) {
@@ -340,7 +331,7 @@ impl Play {
         let (joins, is_anew) = self.asks_anew(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if self.is_held_back() {
-            self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
+            self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
             return assert_eq!(acquiring, Err(Rejected::StoodStill));
         }
         if used != Use::Free {
@@ -354,7 +345,7 @@ impl Play {
         if is_refused && !is_anew {
             self.check_refusal(lock, holder, side);
         }
-        self.world.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
+        self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
         let ahead = self.waiting().iter().filter(|waiting| waiting.lock == lock).count();
         if let Ok(Acquiring::TurnedAway { waiting }) = acquiring {
             self.check_refusal(lock, holder, side);
@@ -366,7 +357,7 @@ impl Play {
             return assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
         }
         let (as_many, most) = match by {
-            Some(_) => (self.engine.claims_of_tickets(), self.world.most_tickets.get()),
+            Some(_) => (self.engine.claims_of_tickets(), self.world.limits.get().tickets.all),
             None => (self.engine.claims_of_clients(), MOST),
         };
         let who = match acquiring {
@@ -404,9 +395,9 @@ impl Play {
         // Its former request may have been refused before it was replaced, and then it comes last.
         let is_refused = |happening: &Happening| matches!(happening, Happening::Left(left) if left.waiter.is_asked_anew && left.refusal.is_some());
         let is_last =
-            || self.engine.queue(LOCKS[lock], self.now()).last().is_some_and(|last| host::who(&last) == waiting.who);
-        let was_refused = self.world.happenings.borrow().iter().any(is_refused) && is_last();
-        let mut all = self.world.waiting.borrow_mut();
+            || self.engine.queue(LOCKS[lock], self.now()).last().is_some_and(|last| world::who(&last) == waiting.who);
+        let was_refused = self.world.watcher.happenings.borrow().iter().any(is_refused) && is_last();
+        let mut all = self.world.watcher.waiting.borrow_mut();
         match joins {
             _ if was_refused => all.push(waiting),
             Joins::First => all.insert(0, waiting),
@@ -437,7 +428,7 @@ impl Play {
             self.world.decide(lock, holder, wish, Ahead::Nobody),
             Ok(Verdict::Busy(Busy { obstacle: Obstacle::Grace { reenters: true }, .. }))
         );
-        let mut all = self.world.waiting.borrow_mut();
+        let mut all = self.world.watcher.waiting.borrow_mut();
         let is_dismissing = all.iter().any(|waiting| waiting.is_dismissed);
         let former = all.iter().position(|waiting| waiting.lock == lock && waiting.holder == holder);
         if let Some(former) = former.filter(|_| is_new) {
@@ -454,7 +445,7 @@ impl Play {
     }
 
     pub fn release(&mut self, lock: usize, holder: &'static str, side: Option<Side>, all: bool) {
-        if self.world.paused.get() {
+        if self.world.is_paused() {
             return;
         }
         let (want, was_inside) = (lock::Release { side, lease: None, all }, self.world.is_inside(lock, holder));
@@ -472,7 +463,7 @@ impl Play {
 
     /// Whether the command has let anyone in who waited, perhaps under the same name.
     fn has_granted(&self) -> bool {
-        self.world.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
+        self.world.watcher.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
     }
 
     /// Whether its last read hold goes on. With the last one that does, a lock goes at once.
@@ -481,13 +472,13 @@ impl Play {
     }
 
     pub fn renew(&mut self, lock: usize, holder: &'static str, lease_ms: i64) {
-        if self.world.paused.get() {
+        if self.world.is_paused() {
             return;
         }
         let (lease, was_inside) = (Lease::from_ms(lease_ms).unwrap(), self.world.is_inside(lock, holder));
-        self.world.renews.set(true);
+        self.world.watcher.renews.set(true);
         let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
-        self.world.renews.set(false);
+        self.world.watcher.renews.set(false);
         if self.is_held_back() {
             return assert_eq!(renewed, Err(Rejected::StoodStill));
         }
@@ -511,17 +502,11 @@ impl Play {
             let now = self.now();
             let next = self.engine.wakes_next_at(&self.world).filter(|next| *next <= end);
             let time = next.unwrap_or(end).max(now);
-            self.pass(time - now);
+            crate::pass(&self.world, time - now);
             self.catch_up();
             if next.is_none() || self.busy {
-                return self.pass(end - self.now());
+                return crate::pass(&self.world, end - self.now());
             }
-        }
-    }
-
-    fn pass(&self, ms: i64) {
-        for keyspace in &self.world.keyspaces {
-            Keyspace::advance(&mut keyspace.borrow_mut(), ms.max(0));
         }
     }
 
@@ -561,12 +546,12 @@ impl Play {
 
     /// Whether everything is done that can be done now.
     pub fn is_quiet(&self) -> bool {
-        !self.world.paused.get() && self.now() >= self.world.rests_until.get() && !self.is_something_due()
+        !self.world.is_paused() && self.now() >= self.world.rests_until.get() && !self.is_something_due()
     }
 
     /// Everyone leaves, and nothing must be left of anyone.
     pub fn end(mut self) {
-        self.world.paused.set(false);
+        self.world.pause(false);
         self.world.held_back_until.set(0);
         self.busy = false;
         self.next_answer_is_lost = false;

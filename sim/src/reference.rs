@@ -1,11 +1,14 @@
-//! The lock as the contract tells it, written as plainly as it can be: a list of holds, searched anew for each
-//! question. It knows nothing of changes; only of what the keys must look like after each step.
+//! One naive model of the lock, written from the contract alone (docs/commands.md). The histories of rlock-core and the
+//! wire tests are judged against it.
+//!
+//! It is a list of holds that is searched again for each question. It knows nothing of decisions and changes: it has the reply
+//! to each command, and what the keys and messages must be after it.
 
-use crate::keyspace::Value;
-use rlock_core::lock::{Expiry, Side};
+use crate::keyspace::{Entry, Permits, Value};
+use rlock_core::lock::{Expiry, Side, UnixMs};
 use std::collections::BTreeMap;
 
-/// What a command says, on the wire.
+/// What a command replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Nil,
@@ -14,9 +17,13 @@ pub enum Reply {
     Error(&'static str),
 }
 
+const RW_CHANNEL: &str = "redisson_rwlock";
+
+/// A lock, its holders and its tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
-    pub now: i64,
+    key: String,
+    pub now: UnixMs,
     lock: Option<Lock>,
     /// Each with its end. There are none where there is a lock.
     permits: Vec<(String, i64)>,
@@ -31,7 +38,8 @@ pub struct Reference {
     pub grace_length: i64,
     /// Until then nobody is let in.
     pub grace_until: i64,
-    pub published: Vec<(String, String)>,
+    /// Channels and messages.
+    pub published: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether any number of readers counts as many.
     pub any_are_many: bool,
 }
@@ -57,6 +65,22 @@ impl Lock {
         })
     }
 
+    /// In the order in which they came.
+    fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut fields = Vec::new();
+        if self.read_write {
+            fields.push((b"mode".to_vec(), if self.writing { b"write".to_vec() } else { b"read".to_vec() }));
+        }
+        for (holder, side) in &self.holds {
+            let suffix = if *side == Side::Write { ":write" } else { "" };
+            let field = format!("{holder}{suffix}").into_bytes();
+            if !fields.iter().any(|(known, _)| *known == field) {
+                fields.push((field, self.count(holder, *side).to_string().into_bytes()));
+            }
+        }
+        fields
+    }
+
     fn take_last(&mut self, holder: &str, side: Side) {
         let last = self.holds.iter().rposition(|hold| *hold == (holder.to_owned(), side)).unwrap();
         self.holds.remove(last);
@@ -64,15 +88,22 @@ impl Lock {
 }
 
 impl Reference {
+    /// A lock that is free.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        Self { key: key.to_owned(), ..Self::default() }
+    }
+
+    /// A key is there up to the ms in which it ends.
     pub fn advance(&mut self, ms: i64) {
         self.now += ms;
         let now = self.now;
-        self.hold_keys.retain(|_, end| *end > now);
-        if self.lock.as_ref().is_some_and(|lock| lock.end <= Expiry::At(now)) {
+        self.hold_keys.retain(|_, end| *end >= now);
+        if self.lock.as_ref().is_some_and(|lock| lock.end < Expiry::At(now)) {
             self.lock = None;
         }
         // The key goes with the last of them.
-        if self.permits_expiry().is_some_and(|expiry| expiry <= Expiry::At(now)) {
+        if self.permits_expiry().is_some_and(|expiry| expiry < Expiry::At(now)) {
             self.permits.clear();
             self.foreign_expiry = None;
         }
@@ -250,7 +281,7 @@ impl Reference {
                 let lock = self.lock.as_mut().unwrap();
                 lock.holds.retain(|hold| hold.0 != holder);
                 assert!(lock.holds.is_empty(), "nobody else can be inside a write lock");
-                self.free("redisson_rwlock:{lock}", "1")
+                self.free(RW_CHANNEL, "1")
             }
         }
     }
@@ -260,7 +291,7 @@ impl Reference {
         let lock = self.lock.as_mut().unwrap();
         match lock.count(holder, Side::Plain) {
             0 => Reply::Nil,
-            count if count == 1 || all => self.free("redisson_lock__channel:{lock}", "0"),
+            count if count == 1 || all => self.free("redisson_lock__channel", "0"),
             _ => {
                 lock.take_last(holder, Side::Plain);
                 lock.end = lease.map_or(lock.end, |lease| Expiry::At(now + lease));
@@ -282,7 +313,7 @@ impl Reference {
                 lock.end = Expiry::At(end);
                 Reply::Number(0)
             }
-            (false, None) => self.free("redisson_rwlock:{lock}", "0"),
+            (false, None) => self.free(RW_CHANNEL, "0"),
         }
     }
 
@@ -303,7 +334,8 @@ impl Reference {
 
     fn longest_read(&self) -> Option<i64> {
         let lock = self.lock.as_ref().unwrap();
-        let alive = self.hold_keys.iter().filter(|((holder, index), _)| *index <= lock.count(holder, Side::Read));
+        let counts = |holder: &str, index, end| end > self.now && index <= lock.count(holder, Side::Read);
+        let alive = self.hold_keys.iter().filter(|((holder, index), end)| counts(holder, *index, **end));
         alive.map(|(_, end)| *end).max()
     }
 
@@ -317,17 +349,27 @@ impl Reference {
         }
         lock.holds.retain(|hold| *hold != (holder.to_owned(), Side::Write));
         if lock.holds.is_empty() {
-            return self.free("redisson_rwlock:{lock}", "1");
+            return self.free(RW_CHANNEL, "1");
         }
         lock.writing = false;
-        self.published.push(("redisson_rwlock:{lock}".to_owned(), "1".to_owned()));
+        self.publish(RW_CHANNEL, "1");
         Reply::Number(1)
     }
 
     fn free(&mut self, channel: &str, message: &str) -> Reply {
         self.lock = None;
-        self.published.push((channel.to_owned(), message.to_owned()));
+        self.publish(channel, message);
         Reply::Number(1)
+    }
+
+    fn publish(&mut self, channel: &str, message: &str) {
+        let channel = format!("{channel}:{}", self.tag());
+        self.published.push((channel.into_bytes(), message.as_bytes().to_vec()));
+    }
+
+    /// The key as other names have it in them.
+    fn tag(&self) -> String {
+        if self.key.contains('{') { self.key.clone() } else { format!("{{{}}}", self.key) }
     }
 
     fn is_too_long(&self, lease: i64) -> bool {
@@ -374,30 +416,24 @@ impl Reference {
     }
 
     /// What the data set must hold, as Redisson lays it out.
-    pub fn entries(&self) -> BTreeMap<String, (Value, Expiry)> {
+    #[must_use]
+    pub fn entries(&self) -> BTreeMap<Vec<u8>, Entry> {
         let mut entries = BTreeMap::new();
+        let mut put = |key: &str, value, expiry| entries.insert(key.as_bytes().to_vec(), Entry { value, expiry });
         if let Some(lock) = &self.lock {
-            let mut fields = BTreeMap::new();
-            if lock.read_write {
-                let mode = if lock.writing { "write" } else { "read" };
-                fields.insert("mode".to_owned(), mode.to_owned());
-            }
-            for (holder, side) in &lock.holds {
-                let suffix = if *side == Side::Write { ":write" } else { "" };
-                fields.insert(format!("{holder}{suffix}"), lock.count(holder, *side).to_string());
-            }
-            entries.insert("lock".to_owned(), (Value::Hash(fields), lock.end));
+            put(&self.key, Value::Hash(lock.fields()), lock.end);
         }
         if let Some(end) = self.permits_expiry() {
-            entries.insert("lock".to_owned(), (Value::SortedSet(self.permits.iter().cloned().collect()), end));
+            let permits = self.permits.iter().map(|(holder, end)| (holder.as_bytes(), *end));
+            put(&self.key, Value::SortedSet(Permits::of(permits)), end);
         }
+        let text = |text: String| Value::Text(text.into_bytes());
         for ((holder, index), end) in &self.hold_keys {
-            let key = format!("{{lock}}:{holder}:rwlock_timeout:{index}");
-            entries.insert(key, (Value::Text("1".to_owned()), Expiry::At(*end)));
+            let key = format!("{}:{holder}:rwlock_timeout:{index}", self.tag());
+            put(&key, text("1".to_owned()), Expiry::At(*end));
         }
         if self.tokens > 0 {
-            let counter = (Value::Text(self.tokens.to_string()), Expiry::Never);
-            entries.insert("redisson_lock_token:{lock}".to_owned(), counter);
+            put(&format!("redisson_lock_token:{}", self.tag()), text(self.tokens.to_string()), Expiry::Never);
         }
         entries
     }
