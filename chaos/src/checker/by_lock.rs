@@ -1,6 +1,5 @@
-//! A history taken apart by its locks: hardly anything that is promised spans two of them (see `sets`).
+//! A history taken apart by its locks: hardly anything that is promised spans two of them (see `order` and `sets`).
 
-use super::sessions::Sessions;
 use super::troubles::Troubles;
 use super::verdict::{Promise, Verdict, Violation};
 use crate::history::{Moment, Operation, Record, Sample, WaitsBy};
@@ -16,7 +15,6 @@ pub struct LockHistory<'a> {
     /// In order of when they were asked for.
     pub samples: Vec<&'a Sample>,
     pub troubles: &'a Troubles<'a>,
-    pub sessions: &'a Sessions<'a>,
 }
 
 /// Somebody in a lock, or before it.
@@ -90,7 +88,6 @@ pub fn by_lock<'a>(
     records: &'a [Record],
     operations: &'a [Operation],
     troubles: &'a Troubles<'a>,
-    sessions: &'a Sessions<'a>,
 ) -> Vec<LockHistory<'a>> {
     let mut locks: BTreeMap<&str, (Vec<&Operation>, Vec<&Sample>)> = BTreeMap::new();
     for operation in operations {
@@ -104,7 +101,7 @@ pub fn by_lock<'a>(
     let lock = |(name, (mut steps, mut samples)): (&'a str, (Vec<&'a Operation>, Vec<&'a Sample>))| {
         steps.sort_by_key(|step| step.call.at);
         samples.sort_by_key(|sample| sample.asked);
-        LockHistory { name, holders: by_holder(&steps), steps, samples, troubles, sessions }
+        LockHistory { name, holders: by_holder(&steps), steps, samples, troubles }
     };
     locks.into_iter().map(lock).collect()
 }

@@ -67,7 +67,6 @@ impl<'a> Surroundings<'a> {
             let known = pieces.len();
             pieces.extend(pieces_of_guard(step));
             pieces.extend(piece_of_grant(step));
-            pieces.extend(piece_of_cancel(step, &holder.steps));
             let renewed = holder.pieces_of_renewal(step, &pieces);
             pieces.extend(renewed);
             for piece in &mut pieces[known..] {
@@ -224,20 +223,8 @@ impl Nested {
 
 fn piece_of_grant(step: &Operation) -> Option<Certain<'_>> {
     let Request::Acquire { side, lease_ms, .. } = step.call.request else { return None };
-    // What was told by a ticket belongs to whoever has read it, whatever becomes of the session.
-    let basis = if step.queued.is_some() { step.asked } else { step.call.at };
+    let basis = step.call.at;
     step.granted().map(|(told, _)| piece(step, side, (basis, told, lease_end(basis, lease_ms))))
-}
-
-/// Of what a ticket was granted that was not told: CANCEL says so, and takes nothing away.
-fn piece_of_cancel<'a>(step: &'a Operation, steps: &[&Operation]) -> Option<Certain<'a>> {
-    let (Request::Cancel { session }, Some(Answer::Cancelled(2))) = (&step.call.request, step.known_answer()) else {
-        return None;
-    };
-    let asked = steps.iter().find(|asked| asked.session() == Some(session.as_str()))?;
-    let Request::Acquire { side, lease_ms, .. } = asked.call.request else { return None };
-    let span = (asked.asked, step.done(), lease_end(asked.asked, lease_ms));
-    asked.granted().is_none().then(|| piece(step, side, span))
 }
 
 fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {

@@ -1,9 +1,9 @@
-//! Locks that were granted to nobody: to one who had been refused, or whose wait somebody had ended.
+//! Locks that are held by nobody: by one who had been refused, whose wait somebody had ended, or who has released it.
 
 use super::by_lock::{LockHistory, Seen};
-use super::verdict::{NO_GRANT_TO_NOBODY, Verdict};
+use super::verdict::{NO_GRANT_TO_NOBODY, Verdict, WHAT_IS_RELEASED_IS_GONE};
 use super::waits::{Wait, waits};
-use crate::history::{Moment, Operation, Reach, Request, Side, Trouble};
+use crate::history::{Answer, Moment, Operation, Reach, Request, Side, Trouble};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -19,6 +19,26 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let revenant = || ended.get(seen.holder).filter(|it| it.is_granted_later(seen));
         ghost.or_else(|| revenant().map(|it| ("although somebody had ended its wait".to_owned(), it.step)))
     });
+    let released = lock.each(released);
+    lock.tell_once(WHAT_IS_RELEASED_IS_GONE, verdict, |seen| {
+        let asked = seen.sample.asked;
+        let (began, step) = *released.get(seen.holder).filter(|(_, step)| asked > step.done())?;
+        // What is released at one master another one may still have, and what was moved away may come back. Of a server that is
+        // started anew on all that it had neither is true.
+        let is_elsewhere = lock.troubles.failovers.touches(began, asked) || lock.is_removed(began, asked);
+        (seen.waits.is_none() && !is_elsewhere).then(|| ("although it was released".to_owned(), step))
+    });
+}
+
+/// A holder that was granted the lock by the only request that it made for it, and released it: since when, and by which step.
+/// Guards may ask again by themselves.
+fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
+    let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
+    let asked = asked.next().filter(|step| !step.is_guard() && asked.next().is_none())?;
+    let (granted, _) = asked.granted()?;
+    let is_released = |step: &&&Operation| matches!(step.known_answer(), Some(Answer::Released(_)));
+    let step = steps.iter().find(is_released).filter(|step| step.call.at >= granted)?;
+    Some((asked.call.at, *step))
 }
 
 /// A holder that asked, and was never granted anything. Of guards only the last word is known, and what they have asked
@@ -87,8 +107,9 @@ fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::NO_GRANT_TO_NOBODY;
-    use crate::checker::written::{Written, granted, permit, refused, unknown, wait, wait_for};
+    use super::{NO_GRANT_TO_NOBODY, WHAT_IS_RELEASED_IS_GONE};
+    use crate::checker::written::{Written, failover, give, granted, permit, refused, removed, restart};
+    use crate::checker::written::{take, unknown, wait, wait_for};
     use crate::history::Side::{Permit, Plain};
     use crate::history::{Answer, Reach};
 
@@ -114,6 +135,21 @@ mod tests {
     #[test]
     fn what_is_seen_before_the_answer_proves_nothing() {
         assert_eq!(asked(refused(5)).seen(30, &[("a", Plain)], &[]).broken(), []);
+    }
+
+    #[test]
+    fn who_has_released_it_may_not() {
+        let released = || {
+            let held = Written::default().did("a", take(1_000), (0, 1), granted());
+            held.did("a", give(Plain), (10, 12), Answer::Released(Some(1)))
+        };
+        let seen = |history: Written| history.seen(20, &[("a", Plain)], &[]).broken();
+        assert_eq!(seen(released()), [WHAT_IS_RELEASED_IS_GONE]);
+        assert_eq!(seen(released().troubled((15, 16), restart())), [WHAT_IS_RELEASED_IS_GONE]);
+        assert_eq!(seen(released().troubled((15, 16), failover())), []);
+        assert_eq!(seen(released().troubled((15, 16), removed(false))), []);
+        assert_eq!(seen(released().did("a", take(1_000), (13, 14), granted())), []);
+        assert_eq!(released().seen(11, &[("a", Plain)], &[]).broken(), []);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
 #[cfg(test)]
 mod tests {
     use super::HOLDS_LAST;
-    use crate::checker::written::{Written, acquire, cancel, clock, give, granted, removed, renew, take, unknown};
+    use crate::checker::written::{Written, acquire, clock, give, granted, removed, renew, take};
     use crate::history::{Answer, Side};
 
     fn first() -> Written {
@@ -113,31 +113,5 @@ mod tests {
         assert_eq!(removed().counted("removed"), Some((1, 1)));
         assert_eq!(denied(first().troubled((40, 45), clock(1_000)), 50).broken(), []);
         assert!(denied(first().troubled((60, 65), clock(1_000)), 50).breaks(HOLDS_LAST));
-    }
-
-    /// A ticket is granted, and told at 10.
-    fn by_ticket(ack: u64) -> Written {
-        let history = Written::default().queued("a", 3_000, (0, 1)).outcome("a", 1, 10, granted());
-        history.polled((2, 10), 1, 0, &[(1, "a", granted())]).polled((11, 20), 1, ack, &[])
-    }
-
-    #[test]
-    fn what_a_ticket_was_granted_lasts_from_when_it_is_told() {
-        assert!(denied(by_ticket(0), 2_500).breaks(HOLDS_LAST));
-        let untold = Written::default().queued("a", 3_000, (0, 1)).polled((2, 10), 1, 0, &[]);
-        assert_eq!(denied(untold, 2_500).broken(), []);
-        let renewed = by_ticket(0).did("a", renew(3_000), (12, 13), Answer::Renewed(true));
-        assert!(denied(renewed, 2_500).breaks(HOLDS_LAST));
-    }
-
-    #[test]
-    fn what_a_ticket_was_granted_lasts_though_it_is_taken_back() {
-        let cancelled = |history: Written, ticket| history.did("a", cancel(), (15, 16), Answer::Cancelled(ticket));
-        assert!(denied(cancelled(by_ticket(0), 2), 2_500).breaks(HOLDS_LAST));
-        let untold = || Written::default().queued("a", 3_000, (0, 1)).outcome("a", 1, 14, unknown());
-        assert!(denied(cancelled(untold(), 2), 2_500).breaks(HOLDS_LAST));
-        assert_eq!(denied(cancelled(untold(), 1), 2_500).broken(), []);
-        let released = cancelled(untold(), 2).did("a", give(Side::Plain), (17, 18), Answer::Released(Some(1)));
-        assert_eq!(denied(released, 2_500).broken(), []);
     }
 }

@@ -4,27 +4,20 @@
 //! side of the servers. So a violation is one, whatever the machine was doing; what is doubtful is left out or counted.
 //! Each promise has a file of its own, and nothing in it needs another's verdict.
 
-mod absent;
 mod asleep;
 mod by_lock;
 mod certain;
 mod dropped;
-mod ended;
 mod exclusion;
 mod forbidden;
 mod ghosts;
 mod limits;
 mod lost;
-mod model;
 mod order;
-mod outcomes;
 mod permits;
-mod places;
 mod runs;
-mod sessions;
 mod sets;
 mod spans;
-mod taken_back;
 mod tokens;
 mod troubles;
 mod vanished;
@@ -41,7 +34,6 @@ pub use verdict::{Promise, Verdict, Violation};
 use crate::history::{Answer, Operation, Record, pair};
 use crate::observer::SILENCE;
 use by_lock::{LockHistory, by_lock};
-use sessions::Sessions;
 use std::time::Duration;
 use troubles::Troubles;
 
@@ -49,36 +41,30 @@ use troubles::Troubles;
 const ROUGHNESS: Duration = Duration::from_millis(2);
 
 /// What is asked of each lock.
-const CHECKS: [fn(&LockHistory, &mut Verdict); 16] = [
+const CHECKS: [fn(&LockHistory, &mut Verdict); 10] = [
     exclusion::check,
     permits::check,
     lost::check,
     tokens::check,
-    order::check,
-    places::check,
-    taken_back::check,
-    absent::check,
-    ended::check,
     forbidden::check,
     limits::check,
     dropped::check,
     vanished::check,
     ghosts::check,
     asleep::check,
-    model::check,
 ];
 
 pub fn check(records: &[Record]) -> Verdict {
     let operations = pair(records);
-    let (troubles, sessions) = (Troubles::of(records), Sessions::of(records));
+    let troubles = Troubles::of(records);
     let mut verdict = Verdict::default();
     tell_and_count(records, &mut verdict);
     operations.iter().for_each(|operation| count(operation, &mut verdict));
-    outcomes::check(&sessions, &troubles, &mut verdict);
-    let locks = by_lock(records, &operations, &troubles, &sessions);
+    let locks = by_lock(records, &operations, &troubles);
     for lock in &locks {
         CHECKS.iter().for_each(|check| check(lock, &mut verdict));
     }
+    order::check(&locks, &mut verdict);
     sets::check(&locks, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
@@ -107,7 +93,6 @@ fn count(operation: &Operation, verdict: &mut Verdict) {
     add("unknown", answer.is_none());
     add("grants", is_granted);
     add("after a wait", is_granted && is_wait);
-    add("by ticket", is_granted && operation.queued.is_some());
     add("refusals", matches!(answer, Some(Answer::Refused { .. })));
     add("renewals", matches!(answer, Some(Answer::Renewed(true))));
     add("releases", matches!(answer, Some(Answer::Released(Some(_)))));

@@ -1,54 +1,89 @@
-//! Somebody who came later and was served first.
+//! Who came later and was let in first.
+//!
+//! Nobody passes a waiter that could be served; four at most pass one that waits for several locks, on all of them together. A
+//! ticket may be passed while nobody attends to its session, and keeps its place from one connection to the next: so its place
+//! is as old as its wait, and it is judged in the times in which it was certainly attended to.
 
 use super::by_lock::LockHistory;
-use super::verdict::{FIRST_COME_FIRST_SERVED, Verdict};
-use super::waits::{Wait, waits};
+use super::verdict::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM, Verdict};
+use super::waits::{Seen, Wait, is_same, waits_by};
 use crate::history::{Moment, Operation, Request};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
-    let mut waits = waits_in_one_queue(lock);
-    // Whoever waits for several locks may be passed: see `sets`.
-    waits.retain(|wait| !wait.waiting.is_for_several());
-    waits.sort_by_key(|wait| std::cmp::Reverse(wait.begun_by()));
-    let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
-    arrivals.sort_by_key(|(_, step)| step.call.at);
-    // Of all who came later than the wait in question, the one who was served first.
-    let mut first: Option<(Moment, &Operation)> = None;
-    for wait in waits {
-        let later = arrivals.partition_point(|(_, step)| step.call.at <= wait.begun_by());
-        first = arrivals.drain(later..).chain(first).min_by_key(|arrival| arrival.0);
-        if let Some((served, step)) = first.filter(|first| first.0 < wait.last.asked) {
+/// So many may pass whoever waits for several locks.
+const MAY_PASS: usize = 4;
+
+/// A ticket that was seen attended to twice within this was so in between, unless its connection changed: it is less than the
+/// time for which a session counts as attended after an answer.
+const CLOSE: Duration = Duration::from_millis(90);
+
+/// For how long after a trouble a client may change its connection because of it.
+const RECONNECTS: Duration = Duration::from_secs(1);
+
+/// By their names: when each was let in, on which lock, by which step. Who wants several of them passes once.
+type Passers<'l, 'a> = BTreeMap<&'a str, (Moment, &'l LockHistory<'a>, &'a Operation)>;
+
+pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
+    // By who waits at which server, and whether for several locks.
+    let mut passed: BTreeMap<(&str, &str, bool), Passers> = BTreeMap::new();
+    for lock in locks {
+        let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
+        arrivals.sort_by_key(|(served, step)| (*served, step.call.at));
+        let waits = waits_by(lock, goes_on).into_iter().filter(|wait| is_in_one_queue(lock, wait));
+        for wait in waits {
+            let from = arrivals.partition_point(|(served, _)| *served <= wait.first.asked);
+            let until = arrivals.partition_point(|(served, _)| *served < wait.last.asked);
+            let later = arrivals[from..until.max(from)].iter().filter(|(_, step)| came_later(step, &wait));
+            let by =
+                passed.entry((&wait.waiting.holder, &wait.last.server, wait.waiting.is_for_several())).or_default();
+            by.extend(later.map(|(served, step)| (step.who(), (*served, lock, *step))));
+        }
+    }
+    for ((holder, server, is_for_several), by) in passed {
+        let (promise, may_pass) = if is_for_several { (PASSED_SELDOM, MAY_PASS) } else { (FIRST_COME_FIRST_SERVED, 0) };
+        let mut by: Vec<_> = by.into_values().collect();
+        by.sort_by_key(|(served, _, step)| (*served, step.call.at));
+        if let Some((served, lock, step)) = by.get(may_pass) {
+            let (who, count) = (step.who(), by.len());
             let what = format!(
-                "overtaken: {} ({:?} at server {}) waited already when {} called, which was granted; {:?} after that it \
-                 waited still",
-                wait.waiting.holder.as_str(),
-                wait.waiting.by,
-                wait.last.server,
-                step.who(),
-                wait.last.asked.since(served),
+                "overtaken: {holder} waited at server {server} already when {who} called, which was granted while it \
+                 waited still; {count} passed it"
             );
-            let evidence: Vec<&Operation> =
-                lock.last_of(wait.waiting.holder.as_str()).into_iter().chain([step]).collect();
-            verdict.violations.push(lock.violation(FIRST_COME_FIRST_SERVED, served, what, &evidence));
+            let evidence: Vec<&Operation> = lock.last_of(holder).into_iter().chain([*step]).collect();
+            verdict.violations.push(lock.violation(promise, *served, what, &evidence));
         }
     }
 }
 
-/// Tickets may be passed while nobody attends to their sessions: see `places`. Elsewhere there may be another queue; and by a
-/// clock that was moved nobody knows who has waited how long.
-pub fn waits_in_one_queue<'a>(lock: &LockHistory<'a>) -> Vec<Wait<'a>> {
-    let mut waits = waits(lock);
-    waits.retain(|wait| {
-        let (began, ended) = (wait.first.asked, wait.last.answered);
-        !wait.waiting.by.is_ticket()
-            && !lock.troubles.failovers.touches(began, ended)
-            && !lock.troubles.clock_steps.touches(began, ended)
-    });
-    waits
+/// Whether a waiter that is seen twice has waited, and could be served, all the time in between.
+fn goes_on(earlier: Seen, later: Seen) -> bool {
+    let is_attended = earlier.1.by.is_attended() && later.1.by.is_attended();
+    let is_close = later.0.asked.since(earlier.0.answered) <= CLOSE;
+    is_same(earlier, later) && (!later.1.by.is_ticket() || is_attended && is_close)
+}
+
+/// Elsewhere there may be another queue; by a clock that was moved nobody knows who has waited how long; and from one
+/// connection to the next a session is unattended.
+fn is_in_one_queue(lock: &LockHistory, wait: &Wait) -> bool {
+    let (troubles, is_ticket) = (lock.troubles, wait.waiting.by.is_ticket());
+    let (began, ended) = (wait.first.asked.min(wait.begun_by()), wait.last.answered);
+    let may_be_elsewhere = troubles.failovers.touches(began, ended) || troubles.clock_steps.touches(began, ended);
+    let may_reconnect = || {
+        troubles.connections.touches(wait.first.asked - RECONNECTS, ended) || troubles.new_starts.touches(began, ended)
+    };
+    !(may_be_elsewhere || is_ticket && may_reconnect())
+}
+
+/// And waited still, or had not come yet, when the waiter was first seen.
+fn came_later(step: &Operation, wait: &Wait) -> bool {
+    let waits_behind = || wait.first.waiters.iter().any(|waiting| waiting.holder == step.who());
+    let is_other = step.who() != wait.waiting.holder;
+    is_other && step.call.at > wait.begun_by() && (step.call.at > wait.first.answered || waits_behind())
 }
 
 /// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue.
-pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
+fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
         let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
         let knows_the_queue = match step.call.request {
@@ -63,8 +98,9 @@ pub fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a
 
 #[cfg(test)]
 mod tests {
-    use super::FIRST_COME_FIRST_SERVED;
-    use crate::checker::written::{Written, failover, granted, script, take, wait};
+    use super::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM};
+    use crate::checker::written::{Written, failover, granted, restart, script, take, wait};
+    use crate::history::Reach;
     use crate::history::Side::Plain;
 
     /// One waits from 0 on and is seen doing so until 100.
@@ -103,5 +139,91 @@ mod tests {
     fn a_failover_makes_new_queues() {
         let history = waiting().troubled((60, 70), failover());
         assert_eq!(history.did("b", wait(5, 0), (20, 50), granted()).broken(), []);
+    }
+
+    const ATTENDED: [(u64, bool); 4] = [(1_300, true), (1_350, true), (1_400, true), (1_450, true)];
+
+    /// A ticket has its place from 5 on, and `b` waits from 20 on; seen so at these times.
+    fn by_ticket(at: &[(u64, bool)]) -> Written {
+        at.iter().fold(Written::default(), |history, (at, is_attended)| {
+            history.seen_by_ticket(*at, &[("x", Plain)], &[("w", 5, *is_attended), ("b", 20, true)])
+        })
+    }
+
+    #[test]
+    fn who_came_after_a_ticket_is_served_after_it() {
+        let history = || by_ticket(&ATTENDED);
+        assert_eq!(history().did("b", wait(50, 0), (20, 1_420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
+        // It passes `b` as well.
+        assert_eq!(
+            history().did("c", wait(50, 0), (1_310, 1_420), granted()).broken(),
+            [FIRST_COME_FIRST_SERVED, FIRST_COME_FIRST_SERVED]
+        );
+        assert_eq!(history().did("b", wait(50, 0), (20, 1_500), granted()).broken(), []);
+        assert_eq!(history().did("b", wait(50, 0), (4, 1_420), granted()).broken(), []);
+        assert_eq!(history().did("c", wait(50, 0), (1_250, 1_420), granted()).broken(), [], "when nobody looked");
+        assert_eq!(history().did("c", script(50), (1_310, 1_420), granted()).broken(), []);
+    }
+
+    #[test]
+    fn whoever_is_not_attended_to_is_passed() {
+        let by = |history: Written| history.did("b", wait(50, 0), (20, 1_420), granted()).broken();
+        assert_eq!(by(by_ticket(&[(1_300, true), (1_350, false), (1_400, false), (1_450, true)])), []);
+        assert_eq!(by(by_ticket(&[(1_300, true), (1_450, true)])), [], "nobody looked for so long");
+        assert_eq!(by(by_ticket(&ATTENDED).troubled((350, 360), Reach::Answers)), [], "another connection");
+        assert_eq!(by(by_ticket(&ATTENDED).troubled((150, 160), restart())), []);
+    }
+
+    #[test]
+    fn the_place_is_kept_from_one_connection_to_the_next() {
+        let history = |since: u64| {
+            let before = Written::default().seen_by_ticket(100, &[("x", Plain)], &[("w", 5, true), ("b", 20, true)]);
+            let cut = before.troubled((150, 200), Reach::Clients).did("b", wait(50, 0), (20, 1_420), granted());
+            ATTENDED.iter().fold(cut, |history, (at, is_attended)| {
+                history.seen_by_ticket(*at, &[("x", Plain)], &[("w", since, *is_attended), ("b", 20, true)])
+            })
+        };
+        assert_eq!(history(5).broken(), [FIRST_COME_FIRST_SERVED]);
+        assert_eq!(history(250).broken(), [], "the session had ended");
+    }
+
+    #[test]
+    fn a_ticket_for_several_is_passed_by_four_at_most() {
+        let passed = |count: u64| {
+            let history = ATTENDED.iter().fold(Written::default(), |history, (at, is_attended)| {
+                history.seen_by_ticket(*at, &[("x", Plain)], &[("w", 5, *is_attended)]).for_several()
+            });
+            (1..=count).fold(history, |history, number| {
+                let at = 1_300 + number * 20;
+                history.did(&format!("c{number}"), take(5), (at, at + 1), granted())
+            })
+        };
+        assert_eq!(passed(4).broken(), []);
+        assert_eq!(passed(5).broken(), [PASSED_SELDOM]);
+    }
+
+    /// `w` waits for two locks; so many pass it on the first, the second, and both.
+    fn passed((first, second, both_at_once): (u64, u64, u64)) -> Written {
+        let seen = |history: Written, at| history.seen(at, &[("x", Plain)], &[("w", Plain, 1)]).for_several();
+        let look = |history: Written, lock| seen(seen(history.on(lock), 10), 190);
+        let pass = |history: Written, lock, (names, after): (&str, u64), count: u64| {
+            (1..=count).fold(history.on(lock), |history, number| {
+                let at = after + number * 20;
+                history.did(&format!("{names}{number}"), take(5), (at, at + 1), granted())
+            })
+        };
+        let history = pass(look(Written::default(), "l"), "l", ("one", 0), first);
+        let history = pass(pass(history, "l", ("both", 10), both_at_once), "l2", ("two", 0), second);
+        pass(look(history, "l2"), "l2", ("both", 10), both_at_once)
+    }
+
+    #[test]
+    fn who_waits_for_several_is_passed_by_four_at_most() {
+        assert_eq!(passed((4, 0, 0)).broken(), []);
+        assert_eq!(passed((5, 0, 0)).broken(), [PASSED_SELDOM]);
+        assert_eq!(passed((2, 2, 0)).broken(), []);
+        assert_eq!(passed((3, 2, 0)).broken(), [PASSED_SELDOM], "on all together");
+        assert_eq!(passed((2, 0, 2)).broken(), [], "each once");
+        assert_eq!(passed((2, 1, 2)).broken(), [PASSED_SELDOM]);
     }
 }

@@ -45,7 +45,9 @@ fn limit(steps: &[&Operation]) -> Option<usize> {
 
 fn limit_of(step: &Operation) -> Option<usize> {
     match step.call.request {
-        Request::Acquire { side: Side::Permit, limit, .. } => usize::try_from(limit).ok(),
+        Request::Acquire { side: Side::Permit, limit, .. } | Request::Guard { side: Side::Permit, limit, .. } => {
+            usize::try_from(limit).ok()
+        }
         _ => None,
     }
 }
@@ -65,7 +67,7 @@ fn at<'a>(pieces: &[Certain<'a>], moment: Moment) -> BTreeMap<&'a str, &'a Opera
 
 /// When there may have been the fewest others while this was granted: at first, and whenever one of them ended.
 fn moments(pieces: &[Certain], granted: &Certain) -> impl Iterator<Item = Moment> {
-    let (asked, told) = (granted.step.asked, granted.from);
+    let (asked, told) = (granted.step.call.at, granted.from);
     let ends = pieces.iter().map(|piece| piece.until_for_others).filter(move |end| asked < *end && *end <= told);
     std::iter::once(asked).chain(ends)
 }

@@ -17,7 +17,7 @@ struct Token<'a> {
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let mut tokens: Vec<Token> = lock.steps.iter().filter_map(|step| token(step)).collect();
-    tokens.sort_by_key(|it| it.step.asked);
+    tokens.sort_by_key(|it| it.step.call.at);
     let all = (Moment(0), Moment(u64::MAX));
     let takes_counters = |trouble: &&Trouble| matches!(trouble.reach, Reach::Locks { takes_counters: true, .. });
     let taken: Vec<_> = lock.troubles.removals(lock.name, all.0, all.1).filter(takes_counters).collect();
@@ -46,10 +46,11 @@ fn token(step: &Operation) -> Option<Token<'_>> {
 fn split<'a>(tokens: &[Token<'a>], borders: &[&Trouble]) -> Vec<Vec<Token<'a>>> {
     let mut ends: Vec<Moment> = borders.iter().map(|border| border.ended).collect();
     ends.sort_unstable();
-    let is_across = |token: &Token, border: &Trouble| border.ended > token.step.asked && border.began < token.answered;
+    let is_across =
+        |token: &Token, border: &Trouble| border.ended > token.step.call.at && border.began < token.answered;
     let mut parts = vec![Vec::new(); ends.len() + 1];
     for token in tokens.iter().filter(|token| !borders.iter().any(|border| is_across(token, border))) {
-        parts[ends.partition_point(|end| *end <= token.step.asked)].push(*token);
+        parts[ends.partition_point(|end| *end <= token.step.call.at)].push(*token);
     }
     parts.retain(|part| !part.is_empty());
     parts
@@ -63,7 +64,7 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
     let mut highest: Option<Token> = None;
     let mut given: HashMap<u64, Token> = HashMap::new();
     for token in tokens {
-        while let Some(before) = answered.next_if(|it| it.answered < token.step.asked) {
+        while let Some(before) = answered.next_if(|it| it.answered < token.step.call.at) {
             highest = highest.into_iter().chain([before]).max_by_key(|it| it.token);
         }
         let twin = given.insert(token.token, *token);

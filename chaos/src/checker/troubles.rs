@@ -17,6 +17,8 @@ pub struct Troubles<'a> {
     pub clients: Spans<&'a Trouble>,
     /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
     pub answers: Spans<&'a Trouble>,
+    /// What may have a client change its connection: the same, and what servers do to connections.
+    pub connections: Spans<&'a Trouble>,
     /// Waits that somebody ended.
     pub of_waits: Vec<&'a Trouble>,
     /// When a server certainly could not write: which one, and why.
@@ -44,6 +46,7 @@ impl<'a> Troubles<'a> {
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             answers: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers)),
+            connections: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers | Reach::Wait { .. })),
             of_waits: all.iter().copied().filter(|it| matches!(it.reach, Reach::Wait { .. })).collect(),
             forbidden: forbidden(records),
             clients_end: records.iter().filter(|it| it.of_call().is_some()).map(Record::at).max().unwrap_or(Moment(0)),
@@ -58,11 +61,6 @@ impl<'a> Troubles<'a> {
             _ => false,
         };
         self.of_locks.touching(after, before).map(|(.., trouble)| *trouble).filter(is_of_it)
-    }
-
-    /// Whether a server may have forgotten its sessions, or counted their time otherwise.
-    pub fn may_end_sessions(&self, after: Moment, before: Moment) -> bool {
-        self.new_starts.touches(after, before) || self.clock_steps.touches(after, before)
     }
 
     /// How much of a time there was no trouble that could keep a waiter of this lock from being served.

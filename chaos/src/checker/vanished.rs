@@ -1,7 +1,6 @@
 //! Waiters who are in the queue no more and were told nothing.
 
 use super::by_lock::LockHistory;
-use super::sessions::Span;
 use super::verdict::{Verdict, WAITERS_ARE_ANSWERED};
 use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation};
@@ -21,30 +20,14 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         // Also of whoever gave up by itself it is known when. Others have waited until their process ended.
         let answered = step.answer.as_ref().map_or(lock.troubles.clients_end, |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
-        let silent = silent(lock, step, (missed, answered.min(looked)));
-        // What is lost on a connection of a session is told on the next.
+        let silent = lock.quiet(missed, answered.min(looked));
         let may_be_lost = || lock.troubles.answers.touches(wait.last.asked - HEARD, missed + LATE * 2);
-        if silent > LATE && !(step.session().is_none() && may_be_lost()) {
+        if silent > LATE && !may_be_lost() {
             let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
             let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
             verdict.violations.push(lock.violation(WAITERS_ARE_ANSWERED, missed, what, &[step]));
         }
     }
-}
-
-/// For how long it could have been told. Of a ticket, only while one connection of its session was polled.
-fn silent(lock: &LockHistory, step: &Operation, (from, until): Span) -> Duration {
-    let Some(name) = step.session() else { return lock.quiet(from, until) };
-    let (Some(session), Some(queued)) = (lock.sessions.get(name), step.queued) else { return Duration::ZERO };
-    // Its process may have come to it later, behind others; or have stood still, and then it has done nothing since.
-    let told = session.told(step.who()).iter().map(|telling| telling.at).filter(|at| *at >= queued).min();
-    let until = told.map_or(until, |told| session.last_active(told).min(until));
-    let polled = session.connections.iter().map(|span| (from.max(span.0), until.min(span.1)));
-    // A server that was started anew knows nothing of the ticket, and neither does a session that was opened anew.
-    let knows = |(from, until): &Span| {
-        from < until && session.lived((queued, *until)) && !lock.troubles.may_end_sessions(queued, *until)
-    };
-    polled.filter(knows).map(|(from, until)| lock.quiet(from, until)).max().unwrap_or_default()
 }
 
 /// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
@@ -65,7 +48,7 @@ fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
 #[cfg(test)]
 mod tests {
     use super::WAITERS_ARE_ANSWERED;
-    use crate::checker::written::{Written, clock, failover, give, granted, refused, restart, unknown, wait};
+    use crate::checker::written::{Written, clock, failover, give, refused, unknown, wait};
     use crate::history::Side::Plain;
     use crate::history::{Answer, Reach};
 
@@ -127,30 +110,5 @@ mod tests {
         };
         assert_eq!(killed(1_990), []);
         assert_eq!(killed(1_600), [WAITERS_ARE_ANSWERED]);
-    }
-
-    #[test]
-    fn whoever_waits_by_ticket_is_told_while_the_session_is_polled() {
-        let by_ticket = |polled: (u64, u64)| {
-            let seen = Written::default().polled((0, 1), 1, 0, &[]).queued("w", 5_000, (2, 3)).polled_all(polled, 1);
-            let seen = seen.did("y", give(Plain), (3_000, 3_001), Answer::Released(None));
-            let seen = seen.seen_by_ticket(200, &[("x", Plain)], &[("w", 1, true)]);
-            (220..3_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
-        };
-        assert_eq!(by_ticket((0, 3_000)).broken(), [WAITERS_ARE_ANSWERED]);
-        assert_eq!(by_ticket((0, 1_200)).broken(), []);
-        assert_eq!(by_ticket((0, 3_000)).outcome("w", 1, 1_000, refused(5)).broken(), []);
-        // What the network does to one connection is no reason to be silent on the next.
-        let lost = || by_ticket((0, 200)).polled_all((400, 3_000), 2);
-        assert_eq!(lost().troubled((180, 400), Reach::Clients).broken(), [WAITERS_ARE_ANSWERED]);
-        assert_eq!(lost().troubled((180, 2_500), Reach::Answers).broken(), [WAITERS_ARE_ANSWERED]);
-        assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), restart()).broken(), []);
-        assert_eq!(by_ticket((0, 3_000)).troubled((205, 210), clock(1_000)).broken(), []);
-        // A process that stands still reads what it was told when it goes on.
-        let told = [(1, "w", granted())];
-        let polled = || by_ticket((0, 200)).polled((318, 319), 1, 0, &[]).outcome("w", 1, 1_290, granted());
-        let stood_still = || polled().polled((319, 1_290), 1, 0, &told).polled((1_291, 1_292), 1, 0, &[]);
-        assert_eq!(stood_still().broken(), []);
-        assert_eq!(stood_still().polled((320, 1_285), 1, 0, &[]).broken(), [WAITERS_ARE_ANSWERED]);
     }
 }

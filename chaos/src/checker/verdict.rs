@@ -43,19 +43,12 @@ pub const FIRST_COME_FIRST_SERVED: Promise = Promise::of("Nobody overtakes a wai
 pub const PASSED_SELDOM: Promise = Promise::of("Whoever waits for several locks is passed by four at most.");
 pub const NOBODY_SLEEPS_AT_A_FREE_LOCK: Promise = Promise::of("Whoever waits is served as soon as the lock is free.");
 pub const NO_GRANT_TO_NOBODY: Promise = Promise::of("Nothing is granted to one who was refused, or waits no more.");
+pub const WHAT_IS_RELEASED_IS_GONE: Promise = Promise::of("What was released is not held.");
 pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("Nothing is granted while the server may not write.");
 pub const WAITS_END: Promise = Promise::of("A wait ends when its time is up.");
 pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("Whoever leaves a queue is told.");
 pub const WHAT_IS_DROPPED_IS_GIVEN_BACK: Promise = Promise::of("What a guard drops is given back.");
-pub const ONE_OUTCOME_EACH: Promise = Promise::of("Each ticket has one outcome, however often it is told.");
-pub const WHAT_IS_TAKEN_BACK_IS_GONE: Promise =
-    Promise::of("A ticket that was taken back does not wait, is not told, and holds only what it was granted.");
-pub const NO_GRANT_TO_THE_ABSENT: Promise = Promise::of("Nothing is granted to a session that nobody attends to.");
-pub const NOTHING_OF_AN_ENDED_SESSION: Promise = Promise::of("Of a session that has ended nothing waits.");
-pub const SESSIONS_LAST: Promise = Promise::of("A session lives on while it is polled in time.");
 pub const LEASES_AS_ASKED_FOR: Promise = Promise::of("A lease is no longer than was asked for.");
-pub const ANSWERS_ARE_EXPLAINED: Promise =
-    Promise::of("All answers are those of one lock that does one thing after the other.");
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Violation {

@@ -7,7 +7,7 @@ use crate::history::{Moment, Sample, Waiting};
 use std::time::Duration;
 
 /// Who waits, and when that was seen.
-type Seen<'a> = (&'a Sample, &'a Waiting);
+pub type Seen<'a> = (&'a Sample, &'a Waiting);
 
 pub struct Wait<'a> {
     pub first: &'a Sample,
@@ -17,17 +17,24 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// It had begun by then, by what was seen first and what it was said to have waited last.
+    /// It had begun by then, by what was seen first and what it was said to have waited last. A ticket may have waited before,
+    /// on another connection.
     pub fn begun_by(&self) -> Moment {
         let waited = Duration::from_millis(self.waiting.waited_ms.max(0).unsigned_abs());
-        self.first.answered.max(self.last.answered + ROUGHNESS - waited)
+        let said = self.last.answered + ROUGHNESS - waited;
+        if self.waiting.by.is_ticket() { said } else { said.max(self.first.answered) }
     }
 }
 
 pub fn waits<'a>(lock: &LockHistory<'a>) -> Vec<Wait<'a>> {
+    waits_by(lock, is_same)
+}
+
+/// As long as each sight of a waiter goes on with the last.
+pub fn waits_by<'a>(lock: &LockHistory<'a>, goes_on: fn(Seen, Seen) -> bool) -> Vec<Wait<'a>> {
     let name = |(sample, waiting): Seen<'a>| (&sample.server, &waiting.holder, waiting.by.client());
     let seen = lock.samples.iter().flat_map(|&sample| sample.waiters.iter().map(move |waiting| (sample, waiting)));
-    let waits = runs(seen.map(|it| (name(it), it)), is_same);
+    let waits = runs(seen.map(|it| (name(it), it)), goes_on);
     waits.into_iter().map(|((first, _), (last, waiting))| Wait { first, last, waiting }).collect()
 }
 

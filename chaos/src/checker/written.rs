@@ -1,15 +1,13 @@
 //! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
 
 use super::{Promise, check};
-use crate::history::{Answer, Call, Event, Holding, Moment, Poll, Reach, Record, Request, Sample};
-use crate::history::{Side, Told, Trouble, Waiting, WaitsBy};
+use crate::history::{Answer, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting, WaitsBy};
 use std::time::Duration;
 
 #[derive(Default)]
 pub struct Written {
     records: Vec<Record>,
     calls: u64,
-    polls: u64,
     /// What is called and seen is of this lock; the first one has no name here.
     lock: Option<&'static str>,
 }
@@ -19,13 +17,12 @@ fn ms(time: u64) -> Moment {
 }
 
 fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
-    by(false, None, (side, lease_ms, wait_ms))
+    by(false, (side, lease_ms, wait_ms))
 }
 
-fn by(by_script: bool, session: Option<&str>, asked: (Side, u64, Option<u64>)) -> Request {
-    let ((side, lease_ms, wait_ms), session) = (asked, session.map(str::to_owned));
+fn by(by_script: bool, (side, lease_ms, wait_ms): (Side, u64, Option<u64>)) -> Request {
     let (limit, beside) = Default::default();
-    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script, session }
+    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script }
 }
 
 pub fn permit(lease_ms: u64, of: u32) -> Request {
@@ -59,26 +56,13 @@ pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
 }
 
 pub fn script(lease_ms: u64) -> Request {
-    by(true, None, (Side::Plain, lease_ms, None))
-}
-
-/// By a ticket of the one session that there is.
-pub fn by_ticket(lease_ms: u64) -> Request {
-    by(false, Some(SESSION), (Side::Plain, lease_ms, Some(0)))
+    by(true, (Side::Plain, lease_ms, None))
 }
 
 /// Of `rlock-client`.
 pub fn guard(lease_ms: u64) -> Request {
-    Request::Guard { side: Side::Plain, lease_ms, fenced: false }
+    Request::Guard { side: Side::Plain, limit: 0, lease_ms, fenced: false }
 }
-
-pub fn cancel() -> Request {
-    Request::Cancel { session: SESSION.to_owned() }
-}
-
-/// Lives on for a second by itself.
-const SESSION: &str = "session";
-const TTL_MS: u64 = 1_000;
 
 pub fn renew(lease_ms: u64) -> Request {
     Request::Renew { lease_ms }
@@ -127,76 +111,6 @@ impl Written {
         self.calls += 1;
         let (client, number, holder, lock) = (client(who), self.calls, who.to_owned(), self.lock());
         self.records.push(Record::Called(Call { at: ms(at), client, number, lock, holder, request }));
-        self
-    }
-
-    /// A call that is answered with a ticket, and has no outcome yet.
-    pub fn queued(mut self, who: &str, lease_ms: u64, (called, queued): (u64, u64)) -> Self {
-        self = self.called(who, by_ticket(lease_ms), called);
-        self.records.push(Record::Queued { at: ms(queued), client: client(who), number: self.calls });
-        self
-    }
-
-    /// What came of the call with that number.
-    pub fn outcome(mut self, who: &str, number: u64, at: u64, answer: Answer) -> Self {
-        self.records.push(Record::Answered { at: ms(at), client: client(who), number, answer });
-        self
-    }
-
-    /// A poll of the session on that connection, which acknowledges, and what it is told.
-    pub fn polled(
-        self,
-        (sent, answered): (u64, u64),
-        connection: u64,
-        ack: u64,
-        events: &[(u64, &str, Answer)],
-    ) -> Self {
-        let event = |(seq, ticket, outcome): &(u64, &str, Answer)| Event {
-            seq: *seq,
-            ticket: (*ticket).to_owned(),
-            outcome: outcome.clone(),
-            tokens: Vec::new(),
-        };
-        let told = Told::Events(events.iter().map(event).collect());
-        self.said((sent, connection, ack), Some((answered, told)), false)
-    }
-
-    /// One after the other in that time, on one connection, with nothing to be told.
-    pub fn polled_all(mut self, (from, until): (u64, u64), connection: u64) -> Self {
-        for sent in (from..until).step_by(200) {
-            self = self.polled((sent, sent + 201), connection, 0, &[]);
-        }
-        self
-    }
-
-    pub fn polled_in_vain(self, sent: u64) -> Self {
-        self.said_in_vain(sent, 0)
-    }
-
-    pub fn said_in_vain(self, sent: u64, ack: u64) -> Self {
-        self.said((sent, 1, ack), None, false)
-    }
-
-    pub fn denied(self, (sent, answered): (u64, u64)) -> Self {
-        self.said((sent, 1, 0), Some((answered, Told::NoSession)), false)
-    }
-
-    pub fn session_ended(self, (sent, answered): (u64, u64)) -> Self {
-        self.said((sent, 0, 0), Some((answered, Told::Ended(1))), true)
-    }
-
-    pub fn session_ended_in_vain(self, sent: u64) -> Self {
-        self.said((sent, 0, 0), None, true)
-    }
-
-    fn said(mut self, (sent, connection, ack): (u64, u64, u64), answer: Option<(u64, Told)>, ends: bool) -> Self {
-        self.polls += 1;
-        let (number, session) = (self.polls, SESSION.to_owned());
-        let poll = Poll { at: ms(sent), session: session.clone(), number, connection, ack, ttl_ms: TTL_MS, ends };
-        self.records.push(Record::Polled(poll));
-        if let Some((at, told)) = answer {
-            self.records.push(Record::Heard { at: ms(at), session, number, told });
-        }
         self
     }
 

@@ -4,6 +4,7 @@
 //! An adapter is a process beside its crew's. It ends with its input, so it ends in order behind a crew that has ended; and
 //! it is killed with one that is killed.
 
+use super::wish::Wish;
 use crate::history::Side;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -70,7 +71,7 @@ impl Adapter {
         adapter.ask(place).1.await.ok()?.ok().map(|_| adapter)
     }
 
-    /// Acquires in the name of this holder. None: not by then, and it is given up.
+    /// Acquires in the name of this holder, but for permits, which have no owner. None: not by then, and it is given up.
     pub async fn acquire(
         self: &Arc<Self>,
         holder: &str,
@@ -81,7 +82,10 @@ impl Adapter {
         let name = format!("{holder}/{}", self.asked.load(Ordering::Relaxed));
         let (tell, lost) = watch::channel(false);
         let mut request = lock;
-        (request["do"], request["held"], request["owner"]) = (json!("acquire"), json!(name), json!(holder));
+        (request["do"], request["held"]) = (json!("acquire"), json!(name));
+        if request["permit"].is_null() {
+            request["owner"] = json!(holder);
+        }
         locked(&self.open).held.insert(name.clone(), tell);
         let mut held = Held { adapter: self.clone(), name, lost, is_released: true };
         let (id, mut answer) = self.ask(request);
@@ -153,15 +157,18 @@ impl Drop for Held {
 }
 
 /// What is to be locked, as the adapters are told.
-pub fn lock(name: &str, side: Side, lease_ms: u64, is_fixed: bool) -> Value {
-    let mut lock = json!({ (if is_fixed { "fixed" } else { "lease" }): lease_ms });
-    let side = match side {
+pub fn lock(wish: &Wish, is_fixed: bool) -> Value {
+    let mut lock = json!({ (if is_fixed { "fixed" } else { "lease" }): wish.lease_ms, "fenced": wish.fenced });
+    let side = match wish.side {
         Side::Plain => "lock",
         Side::Read => "read",
         Side::Write => "write",
         Side::Permit => "permit",
     };
-    lock[side] = json!(name);
+    lock[side] = json!(wish.lock);
+    if wish.side == Side::Permit {
+        lock["limit"] = json!(wish.limit);
+    }
     lock
 }
 

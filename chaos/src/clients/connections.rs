@@ -54,17 +54,6 @@ impl Connections {
         answer
     }
 
-    /// The reply of whoever is at that port.
-    pub async fn ask_at(&mut self, port: u16, command: Command, until: Instant) -> Result<Reply, String> {
-        let asking = self.exchange(Redirection { port, asking: false }, command);
-        timeout_at(until, asking).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
-    }
-
-    /// Where that lock is, as far as is known.
-    pub fn port(&mut self, lock: &str) -> u16 {
-        self.route.port(lock)
-    }
-
     /// Closes all of them, as a process does that ends.
     pub fn hang_up(&mut self) {
         self.open.clear();

@@ -45,11 +45,6 @@ impl Diary {
         self.journal.write(&Record::Answered { at: Moment::now(), client: self.client.clone(), number, answer });
     }
 
-    /// It waits by a ticket now.
-    pub fn queued(&self, number: u64) {
-        self.journal.write(&Record::Queued { at: Moment::now(), client: self.client.clone(), number });
-    }
-
     pub fn vouched(&self, number: u64, at: Moment, until: Moment) {
         self.journal.write(&Record::Vouched { at, client: self.client.clone(), number, until });
     }

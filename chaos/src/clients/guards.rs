@@ -13,7 +13,7 @@ use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, Client};
-use rlock_client::{Access, Error, ErrorKind, Guard, Lock, Locks};
+use rlock_client::{Access, Error, ErrorKind, Guard, Lock, Locks, Unfenced};
 use rlock_testing::Random;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -149,7 +149,8 @@ impl Keeper {
         let Some(kept) = self.acquire(&wish, &holder, is_fixed).await else {
             return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
-        if self.random.is(self.client.habits.enters_again) {
+        // A permit has no owner, so another one is another's.
+        if wish.side != Side::Permit && self.random.is(self.client.habits.enters_again) {
             kept.vouch(&self.diary).await;
             self.go_in_and_out(&wish, &holder).await;
         }
@@ -170,8 +171,8 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, wish: &Wish, holder: &str, is_fixed: bool) -> Option<Kept> {
-        let Wish { side, lease_ms, fenced, .. } = *wish;
-        let request = Request::Guard { side, lease_ms, fenced };
+        let Wish { side, limit, lease_ms, fenced, .. } = *wish;
+        let request = Request::Guard { side, limit, lease_ms, fenced };
         let until = self.round.waits(wish.gives_up_after.unwrap_or(WHATEVER_IT_TAKES));
         let number = self.diary.called(&wish.lock, holder, request);
         let (answer, guard) = match self.ask(wish, holder, is_fixed, until).await {
@@ -187,8 +188,7 @@ impl Keeper {
         let locks = match &self.doors[self.client.line as usize % self.doors.len()] {
             Door::Rust(locks) => locks,
             Door::Adapter(adapter) => {
-                let mut lock = adapters::lock(&wish.lock, wish.side, wish.lease_ms, is_fixed);
-                lock["fenced"] = wish.fenced.into();
+                let mut lock = adapters::lock(wish, is_fixed);
                 // Nought is for ever in a plan, and an attempt to adapters.
                 match wish.wait_ms {
                     Some(0) => {}
@@ -198,14 +198,14 @@ impl Keeper {
                 return granted.map(|(held, token)| (Held::Adapter(held), token)).map_err(|word| of_word(&word, false));
             }
         };
-        let lock = lock_of(locks, wish, is_fixed).owner(holder);
+        let lock = wish.lock.as_str();
         let granted = async {
-            if wish.fenced {
-                let guard = acquire(lock.fenced(), wish.wait_ms).await?;
-                let token = guard.as_ref().map(Guard::token);
-                return Ok(guard.map(|guard| (Held::Rust(guard.unfenced()), token)));
+            match wish.side {
+                Side::Plain => acquire(locks.lock(lock).owner(holder), wish, is_fixed).await,
+                Side::Read => acquire(locks.read_write(lock).read().owner(holder), wish, is_fixed).await,
+                Side::Write => acquire(locks.read_write(lock).write().owner(holder), wish, is_fixed).await,
+                Side::Permit => acquire(locks.permits(lock, wish.limit), wish, is_fixed).await,
             }
-            Ok(acquire(lock, wish.wait_ms).await?.map(|guard| (Held::Rust(guard), None)))
         };
         let granted = timeout_at(until, granted).await.map_err(|_| given_up())?;
         granted.map_err(|error: Error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
@@ -307,23 +307,23 @@ const RELEASED: Answer = Answer::Released(Some(1));
 /// What is held, and its token if it is fenced.
 type Granted = (Held, Option<u64>);
 
-async fn acquire<F>(lock: Lock<F>, wait_ms: Option<u64>) -> Result<Option<Guard<F>>, Error> {
+async fn acquire<K>(lock: Lock<Unfenced, K>, wish: &Wish, is_fixed: bool) -> Result<Option<Granted>, Error> {
+    let lease = Duration::from_millis(wish.lease_ms);
+    let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
+    if wish.fenced {
+        let guard = wait(lock.fenced(), wish.wait_ms).await?;
+        let token = guard.as_ref().map(Guard::token);
+        return Ok(guard.map(|guard| (Held::Rust(guard.unfenced()), token)));
+    }
+    Ok(wait(lock, wish.wait_ms).await?.map(|guard| (Held::Rust(guard), None)))
+}
+
+async fn wait<F, K>(lock: Lock<F, K>, wait_ms: Option<u64>) -> Result<Option<Guard<F>>, Error> {
     match wait_ms.map(Duration::from_millis) {
         None => lock.try_acquire().await,
         Some(Duration::ZERO) => lock.acquire().await.map(Some),
         Some(limit) => lock.acquire_timeout(limit).await.map(Some),
     }
-}
-
-fn lock_of(locks: &Locks, wish: &Wish, is_fixed: bool) -> Lock {
-    let lock = match wish.side {
-        Side::Plain => locks.lock(wish.lock.as_str()),
-        Side::Read => locks.read_write(wish.lock.as_str()).read(),
-        Side::Write => locks.read_write(wish.lock.as_str()).write(),
-        Side::Permit => unreachable!("no guard wants a permit"),
-    };
-    let lease = Duration::from_millis(wish.lease_ms);
-    if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) }
 }
 
 fn not_acquired(error: &Error) -> Answer {

@@ -13,7 +13,6 @@ mod guards;
 mod round;
 mod route;
 mod scripts;
-mod session;
 mod speech;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! commands and for those that say it in scripts.
 
 use super::wish::Wish;
-use crate::history::{Answer, Event, Journal, Side, Told};
+use crate::history::{Answer, Journal, Side};
 use rlock_testing::Reply;
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ impl Hold {
     /// For the same once more, without a wait.
     pub fn wished_again(&self, fenced: bool) -> Wish {
         let Self { lock, beside, side, limit, lease_ms, .. } = self.clone();
-        let (wait_ms, gives_up_after, is_repeated) = Default::default();
-        Wish { lock, beside, side, limit, lease_ms, wait_ms, gives_up_after, fenced, is_repeated }
+        let (wait_ms, gives_up_after) = Default::default();
+        Wish { lock, beside, side, limit, lease_ms, wait_ms, gives_up_after, fenced }
     }
 
     pub fn is_of_several(&self) -> bool {
@@ -81,29 +81,19 @@ pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
 
 /// The same for each lock of a hold: whoever is granted one of several is granted all, and told as many tokens.
 pub fn acquired_each(reply: &Reply, fenced: bool, hold: &Hold) -> Result<Vec<Answer>, Strange> {
+    let count = hold.locks().count();
     let pair = if let Reply::List(pair) = reply { &pair[..] } else { &[] };
-    if let (true, true, [Reply::Nil, tokens @ Reply::List(_)]) = (hold.is_of_several(), fenced, pair) {
-        let granted = Answer::Granted { token: None };
-        return tokens_of(tokens).and_then(|tokens| each(hold, &granted, &tokens)).ok_or_else(|| strange(reply));
+    if let (true, true, [Reply::Nil, Reply::List(tokens)]) = (hold.is_of_several(), fenced, pair) {
+        let granted = |reply: &Reply| match reply {
+            Reply::Int(token @ 1..) => Some(Answer::Granted { token: Some(token.unsigned_abs()) }),
+            _ => None,
+        };
+        let answers: Option<Vec<_>> = tokens.iter().map(granted).collect();
+        return answers.filter(|answers| answers.len() == count).ok_or_else(|| strange(reply));
     }
     let answer = acquired(reply, fenced)?;
     let lacks_tokens = hold.is_of_several() && matches!(answer, Answer::Granted { token: Some(_) });
-    if lacks_tokens { Err(strange(reply)) } else { Ok(vec![answer; hold.locks().count()]) }
-}
-
-/// What an outcome is for each lock. None, if there are not as many tokens as locks.
-pub fn each(hold: &Hold, outcome: &Answer, tokens: &[u64]) -> Option<Vec<Answer>> {
-    if tokens.is_empty() {
-        return Some(hold.locks().map(|_| outcome.clone()).collect());
-    }
-    let granted = |token: &u64| Answer::Granted { token: Some(*token) };
-    (tokens.len() == hold.locks().count()).then(|| tokens.iter().map(granted).collect())
-}
-
-fn tokens_of(reply: &Reply) -> Option<Vec<u64>> {
-    let Reply::List(tokens) = reply else { return None };
-    let token = |reply: &Reply| if let Reply::Int(token @ 1..) = reply { Some(token.unsigned_abs()) } else { None };
-    tokens.iter().map(token).collect::<Option<Vec<_>>>().filter(|tokens| !tokens.is_empty())
+    if lacks_tokens { Err(strange(reply)) } else { Ok(vec![answer; count]) }
 }
 
 pub fn released(reply: &Reply) -> Result<Answer, Strange> {
@@ -120,51 +110,6 @@ pub fn renewed(reply: &Reply) -> Result<Answer, Strange> {
         Reply::Int(0) => Ok(Answer::Renewed(false)),
         _ => failed(reply),
     }
-}
-
-/// What a poll of a session is answered with.
-pub fn told(reply: &Reply) -> Result<Told, Strange> {
-    match reply {
-        Reply::List(events) => events.iter().map(event).collect::<Option<_>>().map(Told::Events),
-        Reply::Int(tickets) => Some(Told::Ended(*tickets)),
-        Reply::Error(line) if line.starts_with("NOSESSION ") => Some(Told::NoSession),
-        Reply::Error(line) => Some(Told::Failed(line.clone())),
-        _ => None,
-    }
-    .ok_or_else(|| strange(reply))
-}
-
-fn event(reply: &Reply) -> Option<Event> {
-    let Reply::List(fields) = reply else { return None };
-    let [Reply::Int(seq @ 0..), Reply::Text(ticket), Reply::Text(outcome), value, ends_in @ ..] = &fields[..] else {
-        return None;
-    };
-    let mut tokens = Vec::new();
-    let outcome = match (outcome.as_str(), value, ends_in) {
-        ("granted", Reply::Nil, [Reply::Int(0..)]) => Answer::Granted { token: None },
-        ("granted", several @ Reply::List(_), [Reply::Int(0..)]) => {
-            tokens = tokens_of(several)?;
-            Answer::Granted { token: None }
-        }
-        ("granted", Reply::Int(token @ 0..), [Reply::Int(0..)]) => {
-            Answer::Granted { token: Some(token.unsigned_abs()) }
-        }
-        ("timeout", Reply::Int(left_ms), []) => Answer::Refused { left_ms: *left_ms },
-        ("error", Reply::Text(line) | Reply::Error(line), []) => Answer::Failed(line.clone()),
-        _ => return None,
-    };
-    Some(Event { seq: seq.unsigned_abs(), ticket: ticket.clone(), outcome, tokens })
-}
-
-/// Of so many tickets that were to be taken back.
-pub fn cancelled(reply: &Reply, count: usize) -> Result<Vec<Answer>, Strange> {
-    let Reply::List(tickets) = reply else { return Ok(vec![failed(reply)?; count]) };
-    let answer = |reply: &Reply| match reply {
-        Reply::Int(ticket @ 0..=2) => Some(Answer::Cancelled(*ticket)),
-        _ => None,
-    };
-    let answers = tickets.iter().map(answer).collect::<Option<Vec<_>>>();
-    answers.filter(|answers| answers.len() == count).ok_or_else(|| strange(reply))
 }
 
 /// An error says that nothing was done. But for that of a defect, which may have come in the middle.
@@ -198,9 +143,6 @@ mod tests {
         assert_eq!(acquired(&Reply::Error(no.clone()), true), Ok(Answer::Failed(no)));
         assert_eq!(released(&Reply::Error(defect.clone())), Ok(Answer::Unknown(defect)));
         assert!(released(&Reply::Int(2)).is_err() && renewed(&Reply::Nil).is_err());
-        assert_eq!(cancelled(&pair(Reply::Int(2), Reply::Int(0)), 2), Ok([2, 0].map(Answer::Cancelled).to_vec()));
-        assert!(cancelled(&pair(Reply::Int(1), Reply::Int(3)), 2).is_err());
-        assert!(cancelled(&pair(Reply::Int(1), Reply::Int(1)), 3).is_err() && cancelled(&Reply::Int(1), 1).is_err());
     }
 
     #[test]
@@ -219,32 +161,5 @@ mod tests {
             assert!(acquired_each(&wrong, true, &hold).is_err(), "{wrong:?}");
         }
         assert!(acquired_each(&Reply::List(vec![Reply::Nil, Reply::Int(3)]), true, &hold).is_err());
-        let [ticket, granted] = ["h", "granted"].map(|it| Reply::Text(it.to_owned()));
-        let event = Reply::List(vec![Reply::Int(1), ticket, granted, Reply::List(vec![Reply::Int(3)]), Reply::Int(9)]);
-        let Ok(Told::Events(events)) = told(&Reply::List(vec![event])) else { panic!("an event") };
-        assert_eq!(each(&hold, &events[0].outcome, &events[0].tokens), None);
-        assert_eq!(events[0].tokens, [3]);
-    }
-
-    #[test]
-    fn events_say_what_became_of_tickets() {
-        let [ticket, granted, timeout, error, line] =
-            ["t", "granted", "timeout", "error", "UNBLOCKED by hand"].map(|it| Reply::Text(it.to_owned()));
-        let event = |outcome: &Reply, value| {
-            let ends_in = (*outcome == granted).then_some(Reply::Int(0));
-            Reply::List([Reply::Int(7), ticket.clone(), outcome.clone(), value].into_iter().chain(ends_in).collect())
-        };
-        let outcome = |reply: Reply| match told(&Reply::List(vec![reply])) {
-            Ok(Told::Events(mut events)) => Some(events.remove(0).outcome),
-            _ => None,
-        };
-        assert_eq!(outcome(event(&granted, Reply::Nil)), Some(Answer::Granted { token: None }));
-        assert_eq!(outcome(event(&granted, Reply::Int(3))), Some(Answer::Granted { token: Some(3) }));
-        assert_eq!(outcome(event(&timeout, Reply::Int(-1))), Some(Answer::Refused { left_ms: -1 }));
-        assert_eq!(outcome(event(&error, line)), Some(Answer::Failed("UNBLOCKED by hand".to_owned())));
-        assert_eq!(outcome(event(&timeout, Reply::Nil)), None);
-        assert_eq!(told(&Reply::List(Vec::new())), Ok(Told::Events(Vec::new())));
-        assert_eq!(told(&Reply::Error("NOSESSION who?".to_owned())), Ok(Told::NoSession));
-        assert!(told(&Reply::Nil).is_err());
     }
 }

@@ -1,14 +1,14 @@
 //! A crew against real servers that are well, are bad, or are not there.
 
 use super::work;
-use crate::history::{Answer, Operation, Record, Request, Side, pair, read_all};
+use crate::history::{Answer, Operation, Record, Side, pair, read_all};
 use crate::plan::{Address, Client, ClientKind, Habits, Lock, LockKind, Plan};
 use rlock_testing::{Server, wait_until};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const KINDS: [ClientKind; 4] = [ClientKind::Commands, ClientKind::Sessions, ClientKind::Scripts, ClientKind::Guards];
+const KINDS: [ClientKind; 3] = [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards];
 
 /// Within this after its time a crew is at an end, whatever happens; and what a busy machine adds.
 const TIDYING: Duration = Duration::from_millis(2_000 + 1_000);
@@ -121,9 +121,11 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
     // Two of each, with rests in which the locks are free: scripts get none that others queue for all the time.
     let habits = Habits { rest_ms: (0, 60), ..habits() };
     let mut clients: Vec<_> = crew(&habits).into_iter().take(2 * KINDS.len()).collect();
-    let is_native = |kind| matches!(kind, ClientKind::Commands | ClientKind::Sessions);
-    for client in clients.iter_mut().filter(|client| is_native(client.kind)) {
+    let has_permits = |kind| kind != ClientKind::Scripts;
+    for client in clients.iter_mut().filter(|client| has_permits(client.kind)) {
         client.locks.push(lock("permits", LockKind::Permits, &[]));
+    }
+    for client in clients.iter_mut().filter(|client| client.kind == ClientKind::Commands) {
         client.locks.push(lock("one", LockKind::Plain, &["another", "a third"]));
     }
     let trial = || {
@@ -134,14 +136,16 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
     until_all_happened(trial, |operations| {
         KINDS.into_iter().find_map(|kind| {
             let operations = of_kind(operations, kind);
-            let side_missing = Side::ALL.into_iter().filter(|side| *side != Side::Permit || is_native(kind)).find(|side| {
-                let is_of_side = |request: &Request| matches!(request, Request::Acquire { side: it, .. } | Request::Guard { side: it, .. } if it == side);
-                !operations.iter().any(|it| is_of_side(&it.call.request) && it.granted().is_some())
-            });
+            let side_missing = Side::ALL.into_iter().filter(|side| *side != Side::Permit || has_permits(kind));
+            let side_missing = side_missing
+                .into_iter()
+                .find(|side| !operations.iter().any(|it| it.asks_for() == Some(*side) && it.granted().is_some()));
             let of_several = operations.iter().any(|it| it.is_of_several() && it.granted().is_some());
-            assert!(is_native(kind) || !of_several, "{kind:?} locks several at once");
-            let is_enough = grants(&operations) > 5 && side_missing.is_none() && of_several == is_native(kind);
-            (!is_enough).then(|| format!("{kind:?}: {} grants, none of {side_missing:?}, of several: {of_several}", grants(&operations)))
+            let is_enough =
+                grants(&operations) > 5 && side_missing.is_none() && of_several == (kind == ClientKind::Commands);
+            (!is_enough).then(|| {
+                format!("{kind:?}: {} grants, none of {side_missing:?}, of several: {of_several}", grants(&operations))
+            })
         })
     });
 }
@@ -165,9 +169,7 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
         records
     };
     until_all_happened(trial, |operations| {
-        // A request in a session that reaches the wrong master is refused by NOSESSION: the session is elsewhere.
-        let is_refused = |answer: &Answer| matches!(answer, Answer::Failed(line) if !line.starts_with("NOSESSION "));
-        let refused = operations.iter().find(|it| it.answer.as_ref().is_some_and(|(_, answer)| is_refused(answer)));
+        let refused = operations.iter().find(|it| it.failed());
         assert!(refused.is_none(), "nobody is sent away: {refused:?}");
         KINDS.into_iter().find_map(|kind| {
             // Scripts get no lock that others queue for all the time.
@@ -178,27 +180,4 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
             (locks.len() != 3).then(|| format!("{kind:?} is served on {} of 3 masters", locks.len()))
         })
     });
-}
-
-#[test]
-fn whoever_waits_by_ticket_is_told_and_does_to_its_session_what_happens_to_sessions() {
-    let server = Server::start();
-    let habits = Habits { lease_ms: 1_000, waits_ms: vec![Some(0), Some(500)], hold_ms: (0, 3), ..habits() };
-    let clients = (0..24).map(|number| client(ClientKind::Sessions, number, &habits)).collect();
-    let records = Trial::of(here(&server), 3_000, clients).run();
-    let verdict = crate::checker::check(&records);
-    assert!(verdict.violations.is_empty(), "{verdict}");
-    assert!(verdict.figures.of("by ticket") > 50, "{verdict}");
-    let operations = pair(&records);
-    let count = |is: fn(&Operation) -> bool| operations.iter().filter(|it| is(it)).count();
-    assert!(count(|it| matches!(it.answer, Some((_, Answer::Cancelled(1))))) > 0, "some are taken back");
-    let session = |it: &Operation| it.call.holder.clone();
-    let again = operations.iter().filter(|it| it.queued.is_some()).map(session).collect::<Vec<_>>();
-    assert!(again.len() > again.iter().collect::<HashSet<_>>().len(), "some ask again with the same ticket");
-    let polls = || records.iter().filter_map(|it| if let Record::Polled(poll) = it { Some(poll) } else { None });
-    assert!(
-        polls().any(|poll| poll.ends) && polls().any(|poll| poll.connection > 1) && polls().any(|poll| poll.ack > 1)
-    );
-    wait_until("sessions end", || server.client().figure("sessions") == 0);
-    wait_until("all is given back", || held(&server).is_empty());
 }

@@ -25,7 +25,8 @@ impl Wire {
 
     /// Sends all of them in one piece, and reads as many replies. Dropped before that, it must not be used again.
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
-        self.send(commands).await?;
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| packed(command)).collect();
+        self.stream.write_all(&bytes).await?;
         let mut replies = Vec::with_capacity(commands.len());
         for _ in commands {
             replies.push(self.receive().await?);
@@ -33,15 +34,7 @@ impl Wire {
         Ok(replies)
     }
 
-    /// Sends all of them in one piece, whose replies are read one by one. Dropped before it is done, it must not be used
-    /// again.
-    pub async fn send(&mut self, commands: &[Command]) -> io::Result<()> {
-        let bytes: Vec<u8> = commands.iter().flat_map(|command| packed(command)).collect();
-        self.stream.write_all(&bytes).await
-    }
-
-    /// The next reply. Nothing is lost if it is dropped before.
-    pub async fn receive(&mut self) -> io::Result<Reply> {
+    async fn receive(&mut self) -> io::Result<Reply> {
         loop {
             let reply = self.received.take(Protocol::Either).map_err(|malformed| io::Error::other(malformed.0))?;
             if let Some(reply) = reply {

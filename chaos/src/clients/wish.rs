@@ -29,8 +29,6 @@ pub struct Wish {
     /// When it gives up the wait, if it does so before the wait's own limit.
     pub gives_up_after: Option<Duration>,
     pub fenced: bool,
-    /// The holder has asked for it before, and may have been granted it in a session that is gone.
-    pub is_repeated: bool,
 }
 
 impl Wish {
@@ -66,7 +64,6 @@ impl Wish {
             wait_ms,
             gives_up_after: gives_up_after.map(Duration::from_millis),
             fenced: random.is(*fenced),
-            is_repeated: false,
         }
     }
 }

@@ -8,7 +8,7 @@ mod observed;
 mod operation;
 
 pub use journal::{Journal, read_all};
-pub use observed::{Event, Holding, Poll, Reach, Sample, Told, Trouble, Waiting, WaitsBy};
+pub use observed::{Holding, Reach, Sample, Trouble, Waiting, WaitsBy};
 pub use operation::{Answer, Call, Operation, Request, Side, pair};
 
 use nix::time::{ClockId, clock_gettime};
@@ -23,12 +23,6 @@ pub enum Record {
     Called(Call),
     /// The call with that number, of that client, was answered. One that never is may have done its work or not.
     Answered { at: Moment, client: String, number: u64, answer: Answer },
-    /// The call with that number, of that client, waits by a ticket now: what becomes of it is told later.
-    Queued { at: Moment, client: String, number: u64 },
-    /// A process is about to say this to its session.
-    Polled(Poll),
-    /// The poll with that number, of that session, was answered.
-    Heard { at: Moment, session: String, number: u64, told: Told },
     /// `rlock-client` said at this moment that the lock of the call with that number is held until then.
     Vouched { at: Moment, client: String, number: u64, until: Moment },
     /// The work under that call is over, or its loss was told: nothing is vouched for from here on.
@@ -49,13 +43,10 @@ impl Record {
     pub fn at(&self) -> Moment {
         match self {
             Self::Called(call) => call.at,
-            Self::Polled(poll) => poll.at,
             Self::Seen(sample) => sample.asked,
             Self::Troubled(trouble) => trouble.began,
             Self::Forbade { from, .. } => *from,
             Self::Answered { at, .. }
-            | Self::Queued { at, .. }
-            | Self::Heard { at, .. }
             | Self::Vouched { at, .. }
             | Self::Ended { at, .. }
             | Self::Measured { at, .. }

@@ -1,10 +1,6 @@
-//! What was seen of a lock, what was said between a process and its session, and what was done to servers, connections,
-//! processes and keys.
-//!
-//! A ticket bears the name of the holder that waits by it, and a session has a new name each time it is opened after it
-//! was lost. So whatever is told or seen of a ticket is known to belong to one wait.
+//! What an observer saw of a lock, and what was done to servers, connections, processes and keys.
 
-use super::{Answer, Moment, Side};
+use super::{Moment, Side};
 use serde::{Deserialize, Serialize};
 
 /// What an observer saw of a lock: the answer to one RLOCK.INSPECT.
@@ -78,45 +74,6 @@ impl WaitsBy {
         let Self::Client(id) = self else { return None };
         Some(*id)
     }
-}
-
-/// A call about a session as a whole is about to be sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Poll {
-    pub at: Moment,
-    pub session: String,
-    /// Grows with each of a session.
-    pub number: u64,
-    /// Grows with each connection that the session is polled on.
-    pub connection: u64,
-    /// All events up to this are done with; nought says nothing.
-    pub ack: u64,
-    pub ttl_ms: u64,
-    /// A CANCEL without tickets, which ends the session.
-    pub ends: bool,
-}
-
-/// What a poll was answered with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
-    /// None when there were none.
-    Events(Vec<Event>),
-    /// The session has ended; it had so many tickets.
-    Ended(i64),
-    /// There is no such session.
-    NoSession,
-    /// Another error, by which nothing happened.
-    Failed(String),
-}
-
-/// What became of a ticket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    pub seq: u64,
-    pub ticket: String,
-    pub outcome: Answer,
-    /// Of several locks, in their order, if they were asked for.
-    pub tokens: Vec<u64>,
 }
 
 /// What was done, and which promises it ends.

@@ -33,13 +33,9 @@ pub enum Request {
         fenced: bool,
         /// As Redisson asks, by a script: it knows of no queue.
         by_script: bool,
-        /// By a ticket of this session, if it has to wait.
-        session: Option<String>,
     },
-    /// Takes the ticket of this wait back.
-    Cancel { session: String },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
-    Guard { side: Side, lease_ms: u64, fenced: bool },
+    Guard { side: Side, limit: u32, lease_ms: u64, fenced: bool },
     /// Of all that is held under this name.
     Renew { lease_ms: u64 },
     /// Of one hold, or of all holds of that side.
@@ -64,8 +60,6 @@ pub enum Answer {
     Released(Option<i64>),
     /// False: there was nothing to be renewed.
     Renewed(bool),
-    /// Of a ticket that was to be taken back: 0, 1 and 2 as in the contract.
-    Cancelled(i64),
     /// The server's words; of `rlock-client`, the error's. What was asked for has not happened.
     Failed(String),
     /// The connection broke, the time was up, the error says that nobody knows: it may have happened, or may happen yet.
@@ -78,13 +72,9 @@ pub struct Operation {
     pub call: Call,
     /// Without one, whoever called was killed or is still waiting at the end.
     pub answer: Option<(Moment, Answer)>,
-    /// When it was said that it waits by a ticket.
-    pub queued: Option<Moment>,
     /// When `rlock-client` said until when it is held, and when it said so no more.
     pub vouched: Vec<(Moment, Moment)>,
     pub ended: Option<Moment>,
-    /// When it was first asked for: of a ticket that waits already it changes nothing to ask again.
-    pub asked: Moment,
 }
 
 impl Operation {
@@ -128,28 +118,13 @@ impl Operation {
     pub fn asks_for(&self) -> Option<Side> {
         match self.call.request {
             Request::Acquire { side, .. } | Request::Guard { side, .. } => Some(side),
-            Request::Renew { .. } | Request::Release { .. } | Request::Cancel { .. } => None,
+            Request::Renew { .. } | Request::Release { .. } => None,
         }
     }
 
     /// Whether it asked for several locks, all or none.
     pub fn is_of_several(&self) -> bool {
         matches!(&self.call.request, Request::Acquire { beside, .. } if !beside.is_empty())
-    }
-
-    /// Where it asked for a ticket.
-    pub fn session(&self) -> Option<&str> {
-        let Request::Acquire { session, .. } = &self.call.request else { return None };
-        session.as_deref()
-    }
-
-    /// Whether the server had said by then that it knows of it. What was not answered may still be under way.
-    pub fn has_arrived_by(&self, moment: Moment) -> bool {
-        self.queued.is_some_and(|at| at <= moment) || self.known().is_some_and(|(at, _)| at <= moment)
-    }
-
-    pub fn has_arrived(&self) -> bool {
-        self.has_arrived_by(Moment(u64::MAX))
     }
 
     pub fn is_guard(&self) -> bool {
@@ -173,7 +148,7 @@ impl Request {
     pub fn lease_ms(&self) -> Option<u64> {
         match self {
             Self::Acquire { lease_ms, .. } | Self::Guard { lease_ms, .. } | Self::Renew { lease_ms } => Some(*lease_ms),
-            Self::Release { .. } | Self::Cancel { .. } => None,
+            Self::Release { .. } => None,
         }
     }
 }
@@ -190,24 +165,16 @@ impl Side {
 pub fn pair(records: &[Record]) -> Vec<Operation> {
     let mut operations: Vec<Operation> = Vec::new();
     let mut places: HashMap<(&str, u64), usize> = HashMap::new();
-    let mut tickets: HashMap<(&str, &str), Moment> = HashMap::new();
     for record in records {
         if let Record::Called(call) = record {
             places.insert((&call.client, call.number), operations.len());
-            let asked = match &call.request {
-                Request::Acquire { session: Some(session), .. } => {
-                    *tickets.entry((session, &call.holder)).or_insert(call.at)
-                }
-                _ => call.at,
-            };
-            let (answer, queued, vouched, ended) = Default::default();
-            operations.push(Operation { call: call.clone(), answer, queued, vouched, ended, asked });
+            let (answer, vouched, ended) = Default::default();
+            operations.push(Operation { call: call.clone(), answer, vouched, ended });
         }
         let Some(place) = record.of_call().and_then(|call| places.get(&call)) else { continue };
         let operation = &mut operations[*place];
         match record {
             Record::Answered { at, answer, .. } => operation.answer = Some((*at, answer.clone())),
-            Record::Queued { at, .. } => operation.queued = Some(*at),
             Record::Vouched { at, until, .. } => operation.vouched.push((*at, *until)),
             Record::Ended { at, .. } => operation.ended = operation.ended.or(Some(*at)),
             _ => {}
@@ -222,7 +189,6 @@ impl Record {
         match self {
             Self::Called(Call { client, number, .. })
             | Self::Answered { client, number, .. }
-            | Self::Queued { client, number, .. }
             | Self::Vouched { client, number, .. }
             | Self::Ended { client, number, .. } => Some((client, *number)),
             _ => None,

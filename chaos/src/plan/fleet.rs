@@ -4,8 +4,8 @@ use super::{Client, ClientKind, Habits, Lock, LockKind};
 use crate::worlds::LONGEST_LEASE_MS;
 use rlock_testing::Random;
 
-/// Of a hundred clients that send their commands themselves, those who want mostly permits, and those who want several locks
-/// of one family at once.
+/// Of a hundred clients, those who want mostly permits; and of those that send their commands themselves, who want several
+/// locks of one family at once.
 const WANTS_PERMITS: u64 = 20;
 const WANTS_SEVERAL: u64 = WANTS_PERMITS + 25;
 
@@ -19,7 +19,6 @@ pub struct Makeup {
     pub processes: u32,
     /// Of each kind, over all processes.
     pub commands: u32,
-    pub sessions: u32,
     pub scripts: u32,
     pub guards: u32,
     /// The few locks that everybody wants.
@@ -32,32 +31,16 @@ pub struct Makeup {
 }
 
 impl Makeup {
-    pub const ORDINARY: Self = Self {
-        processes: 8,
-        commands: 55,
-        sessions: 55,
-        scripts: 30,
-        guards: 60,
-        hot: 12,
-        cold: 10_000,
-        longest_ms: None,
-    };
+    pub const ORDINARY: Self =
+        Self { processes: 8, commands: 85, scripts: 30, guards: 85, hot: 12, cold: 10_000, longest_ms: None };
 
     /// Without what needs a server's full speed: the servers are many.
-    pub const SMALL: Self =
-        Self { processes: 6, commands: 20, sessions: 20, scripts: 12, guards: 30, cold: 200, ..Self::ORDINARY };
+    pub const SMALL: Self = Self { processes: 6, commands: 30, scripts: 12, guards: 40, cold: 200, ..Self::ORDINARY };
 
     /// Few locks, so that somebody wants each of them at any time. And without scripts: they know of no grace, so who has a
     /// lock beside one of them says nothing.
-    pub const OF_FAILOVERS: Self = Self {
-        commands: 60,
-        sessions: 30,
-        scripts: 0,
-        guards: 40,
-        cold: 4,
-        longest_ms: Some(LONGEST_LEASE_MS),
-        ..Self::SMALL
-    };
+    pub const OF_FAILOVERS: Self =
+        Self { commands: 75, scripts: 0, guards: 55, cold: 4, longest_ms: Some(LONGEST_LEASE_MS), ..Self::SMALL };
 }
 
 impl Makeup {
@@ -72,7 +55,6 @@ impl Makeup {
 pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     let kinds = [
         (ClientKind::Commands, makeup.commands),
-        (ClientKind::Sessions, makeup.sessions),
         (ClientKind::Scripts, makeup.scripts),
         (ClientKind::Guards, makeup.guards),
     ];
@@ -87,20 +69,16 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
     crews
 }
 
-/// A hot lock, and some others. Every third lock is a read-write lock. Of the hot ones, each third is left to clients whose
-/// every step is recorded, so that the whole of its history can be held against a model.
+/// A hot lock, and some others. Every third lock is a read-write lock.
 fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
-    let is_for_them = |number: &u64| match kind {
-        ClientKind::Commands | ClientKind::Sessions => true,
-        // They know of no queue, and what they may have taken in between excuses it: every other lock is without them.
-        ClientKind::Scripts => number % 2 == 0,
-        ClientKind::Guards => number % 3 != 0,
-    };
+    // Scripts know of no queue, and what they may have taken in between excuses it: every other lock is without them.
+    let is_for_them = |number: &u64| kind != ClientKind::Scripts || number % 2 == 0;
     let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
     let hot = lock("hot", hot.next().expect("it goes on until there is one"));
     let hot = match (kind, random.below(100)) {
-        (ClientKind::Commands | ClientKind::Sessions, ..WANTS_PERMITS) => permits(random.below(PERMITS)),
-        (ClientKind::Commands | ClientKind::Sessions, ..WANTS_SEVERAL) => one_of_family(random.below(FAMILY)),
+        // Redisson's permits are other keys.
+        (ClientKind::Commands | ClientKind::Guards, ..WANTS_PERMITS) => permits(random.below(PERMITS)),
+        (ClientKind::Commands, ..WANTS_SEVERAL) => one_of_family(random.below(FAMILY)),
         _ => hot,
     };
     let others = (0..3).map(|_| lock("cold", random.below(makeup.cold.into())));

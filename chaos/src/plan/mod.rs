@@ -52,8 +52,6 @@ pub struct Client {
 pub enum ClientKind {
     /// The bare commands, on a connection of its own.
     Commands,
-    /// The bare commands, but it waits by tickets of a session, which has a connection of its own.
-    Sessions,
     /// Redisson's way: scripts, and asking again; on a connection of its own.
     Scripts,
     /// `rlock-client`; all those of a process share its connections.

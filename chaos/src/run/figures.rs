@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is shown of each world, by the names of the figures.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 11] = [
     "rounds",
     "operations",
     "grants",
@@ -21,8 +21,6 @@ const COLUMNS: [&str; 13] = [
     "grants of one of several",
     "unknown",
     "faults",
-    "held against the model",
-    "undecided",
     "longest wait at a free lock, ms",
     SILENCE,
     "violations",

@@ -12,12 +12,13 @@ use tokio::time::Instant;
 
 impl ByHand {
     pub(super) async fn acquire(&mut self, hold: &Hold, wish: &Wish) -> Answer {
-        let command = self.to_acquire(hold, wish);
-        let (until, fenced) = (self.until_granted(wish), self.is_fenced(wish));
-        self.call(hold, self.acquire_request(hold, wish, None), command, until, |reply| {
-            speech::acquired_each(reply, fenced, hold)
-        })
-        .await
+        let (until, fenced, by_script) = (self.until_granted(wish), wish.fenced && self.is_native(), !self.is_native());
+        let command =
+            if by_script { scripts::acquire(hold) } else { commands::acquire(hold, wish.wait_ms, wish.fenced) };
+        let Hold { side, limit, lease_ms, .. } = *hold;
+        let (wait_ms, beside) = (wish.wait_ms, hold.beside.clone());
+        let request = Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced, by_script };
+        self.call(hold, request, command, until, |reply| speech::acquired_each(reply, fenced, hold)).await
     }
 
     /// Once more, by who has it.
@@ -61,43 +62,22 @@ impl ByHand {
     ) -> Answer {
         let numbers = self.diary.called_each(hold, &request);
         let mut answers = match self.connections.ask(&hold.lock, command, until).await {
-            Ok(reply) => self.plain_each(hold, read(&reply)),
+            Ok(reply) => self.plain(hold, read(&reply)),
             Err(why) => vec![Answer::Unknown(why); numbers.len()],
         };
         self.diary.answered_each(&numbers, &answers);
         answers.swap_remove(0)
     }
 
-    /// The answers for each lock of a hold.
-    pub(super) fn plain_each(&self, hold: &Hold, answers: Result<Vec<Answer>, Strange>) -> Vec<Answer> {
-        answers.unwrap_or_else(|strange| vec![self.plain(Err(strange)); hold.locks().count()])
-    }
-
-    /// Of a reply that makes no sense it is not known what was done.
-    pub(super) fn plain(&self, answer: Result<Answer, Strange>) -> Answer {
-        answer.unwrap_or_else(|strange: Strange| {
+    /// The answers for each lock of a hold. Of a reply that makes no sense it is not known what was done.
+    fn plain(&self, hold: &Hold, answers: Result<Vec<Answer>, Strange>) -> Vec<Answer> {
+        answers.unwrap_or_else(|strange| {
             strange.tell(&self.diary.journal, &self.client.name);
-            Answer::Unknown(strange.0)
+            vec![Answer::Unknown(strange.0); hold.locks().count()]
         })
     }
 
-    pub(super) fn acquire_request(&self, hold: &Hold, wish: &Wish, session: Option<String>) -> Request {
-        let Hold { side, limit, lease_ms, .. } = *hold;
-        let (wait_ms, beside) = (wish.wait_ms, hold.beside.clone());
-        let (fenced, by_script) = (self.is_fenced(wish), !self.is_native());
-        Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced, by_script, session }
-    }
-
-    /// The command, or the script.
-    pub(super) fn to_acquire(&self, hold: &Hold, wish: &Wish) -> Command {
-        if self.is_native() { commands::acquire(hold, wish.wait_ms, wish.fenced) } else { scripts::acquire(hold) }
-    }
-
-    pub(super) fn is_fenced(&self, wish: &Wish) -> bool {
-        wish.fenced && self.is_native()
-    }
-
-    pub(super) fn until_granted(&self, wish: &Wish) -> Instant {
+    fn until_granted(&self, wish: &Wish) -> Instant {
         match (wish.gives_up_after, wish.wait_ms) {
             (Some(time), _) => self.round.waits(time),
             (None, Some(limit)) => self.round.waits(Duration::from_millis(limit) + ANSWER),

@@ -44,7 +44,7 @@ impl Certain {
 impl ByHand {
     /// `asked`: before the lock was asked for.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
-        let mut certain = Certain { is_doubtful: wish.is_repeated, ..Certain::from(asked + hold.lease()) };
+        let mut certain = Certain::from(asked + hold.lease());
         // After a wait nobody knows when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
             // Of several locks others may be held.
@@ -63,8 +63,8 @@ impl ByHand {
         } else {
             self.do_it(&hold, &mut certain, deed).await;
         }
-        let comes_back = self.client.habits.comes_back;
-        if comes_back > 0 && !self.has_died && !hold.is_of_several() && self.random.is(comes_back) {
+        let (comes_back, has_died) = (self.client.habits.comes_back, matches!(deed, Deed::Die(_)));
+        if comes_back > 0 && !has_died && !hold.is_of_several() && self.random.is(comes_back) {
             self.come_back(&hold).await;
         }
     }
@@ -105,9 +105,7 @@ impl ByHand {
             }
             Deed::Die(time) => {
                 self.round.pause(time).await;
-                self.connections.hang_up();
-                (self.session, self.has_died) = (None, true);
-                return;
+                return self.connections.hang_up();
             }
         }
         let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
@@ -172,7 +170,7 @@ impl ByHand {
         self.give_back(hold, true, Instant::now()).await;
     }
 
-    pub(super) async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
+    async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
         for one in hold.each() {
             self.give_back_one(&one, all, certain_until).await;
         }

@@ -3,13 +3,11 @@
 
 mod asking;
 mod holding;
-mod tickets;
 
 use super::connections::Connections;
 use super::diary::Diary;
 use super::round::Round;
 use super::route::Route;
-use super::session::Session;
 use super::speech::Hold;
 use super::wish::Wish;
 use crate::history::{Answer, Journal};
@@ -33,20 +31,12 @@ const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
 /// Of those who may die in a hundred: when they do not know whether they have the lock.
 const DIES_OF_A_DOUBT: u8 = 20;
 
-/// Of a hundred clients, those who end their session when they go.
-const ENDS_AT_LAST: u8 = 80;
-
 pub struct ByHand {
     client: Client,
     round: Round,
     connections: Connections,
     random: Random,
     diary: Diary,
-    /// If it waits by tickets, and has one now.
-    session: Option<Session>,
-    sessions_opened: u64,
-    /// It has gone from its session without a word: it asks for nothing that it has asked for before.
-    has_died: bool,
 }
 
 impl ByHand {
@@ -55,24 +45,18 @@ impl ByHand {
         let route = Route::to(address, client.line, Random::from(random.draw()));
         let connections = Connections::new(route);
         let diary = Diary::new(journal.clone(), client.name.clone());
-        let (session, sessions_opened, has_died) = (None, 0, false);
-        Self { client, round, connections, random, diary, session, sessions_opened, has_died }
+        Self { client, round, connections, random, diary }
     }
 
     pub async fn live(mut self) {
         while !self.round.is_over() {
             let wish = Wish::of(&self.client, &mut self.random);
-            if self.client.kind == ClientKind::Sessions && wish.wait_ms.is_some() {
-                self.attempt_by_tickets(wish).await;
-            } else if self.is_native() {
+            if self.is_native() {
                 self.attempt(&wish).await;
             } else {
                 self.attempt_again_and_again(&wish).await;
             }
             self.pause(self.client.habits.rest_ms).await;
-        }
-        if self.random.is(ENDS_AT_LAST) {
-            self.end_session().await;
         }
     }
 
@@ -99,22 +83,16 @@ impl ByHand {
         let hold = Hold::of(wish, self.diary.new_holder());
         let asked = Instant::now();
         let answer = self.acquire(&hold, wish).await;
-        let is_refused = matches!(answer, Answer::Refused { .. });
-        if is_refused {
-            self.pause(PAUSE_MS).await
-        } else {
-            self.go_on(answer, hold, wish, asked).await
-        }
-        is_refused
-    }
-
-    /// With what came of an attempt that was made then.
-    async fn go_on(&mut self, answer: Answer, hold: Hold, wish: &Wish, asked: Instant) {
         match answer {
+            Answer::Refused { .. } => {
+                self.pause(PAUSE_MS).await;
+                return true;
+            }
             Answer::Granted { .. } => self.granted(hold, wish, asked).await,
             Answer::Unknown(_) => self.in_doubt(&hold).await,
             _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
         }
+        false
     }
 
     /// Nobody knows whether it is held, or will be.
