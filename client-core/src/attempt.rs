@@ -14,13 +14,13 @@
 //! given back; only a grant that is renewed because little of it may be left is asked for once more as a whole: then the server begins
 //! all or none of it anew.
 //!
-//! **An owner's attempts ask one after the other.** In the server a second wait of one holder takes the place of the
-//! first one. So they pass a gate: a later one asks when the earlier one has the lock, or has left nothing behind. A try
-//! behind one that waits in the server's queue fails at once.
+//! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left nothing
+//! behind. A try behind one that waits in the server's queue fails at once.
 
 mod leaving;
 
-use super::confirmed::Who;
+use super::confirmed::Unconfirmed;
+use super::doubt::Doubt;
 use super::fault::{Fault, What};
 use super::hold::{Began, End, GuardId, Hold, vouched_until};
 use super::pause::{Outage, Pause};
@@ -28,10 +28,11 @@ use super::request::{self, Cancelled, Leased, Verdict, Wait};
 use super::resp::Reply;
 use super::route::Route;
 use super::session::Ticket;
-use super::terms::{Lasting, Replicas, Side, Terms, Until};
+use super::terms::{Lasting, Side, Terms, Until};
 use super::{Answer, Asker, Body, Effect, Engine, HoldId, Lane, Log, Name, NodeId, Timer};
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::loss::Loss;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::iter;
 use std::time::{Duration, Instant};
@@ -88,13 +89,13 @@ pub(super) struct Attempt {
     lane: Lane,
     /// Its caller waits for it.
     is_awaited: bool,
+    /// It has passed its owner's gate, and may be granted the lock.
+    pub is_asking: bool,
     state: State,
     /// The request that is under way.
     errand: u64,
-    /// How many requests were given up whose answers may still come; and whether one will never come, or has told of
-    /// something that is to be given back.
-    open: u32,
-    lost: bool,
+    /// What may have been granted besides.
+    doubt: Doubt,
     /// By which it may be waiting, as far as the server is concerned.
     pub ticket: Option<Ticket>,
     waits: bool,
@@ -116,22 +117,18 @@ pub(super) struct Attempt {
 }
 
 enum State {
-    /// An earlier attempt of the same owner is under way; or something that could come after our request and undo it.
-    AtGate,
+    /// An earlier attempt of the same owner is under way.
+    Behind,
+    /// Once it has passed its owner's gate.
     Asking,
     /// An event will tell.
     Waiting,
     /// Granted, and its lease is begun anew.
     Renewing,
     /// Before the next try: of asking, or of renewing what was granted.
-    Pausing {
-        granted: bool,
-    },
+    Pausing { granted: bool },
     /// There is a guard, once each lock of it is renewed and replicas have confirmed that.
-    Confirming {
-        grant: Grant,
-        renewed: Vec<Leased>,
-    },
+    Confirming { grant: Grant, renewed: Vec<Leased> },
     /// Its caller has gone; the answer to a request will say whether something is to be given back.
     Leaving,
     /// The same, of a ticket that is being cancelled, unless its event comes first.
@@ -185,10 +182,6 @@ impl Attempt {
         hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole }, now)
     }
 
-    fn is_doubtful(&self) -> bool {
-        self.open > 0 || self.lost
-    }
-
     /// Whether so much is left of it that whoever waits for it can have it.
     fn will_do(&self, lease: Leased, hold: &Hold, now: Instant) -> bool {
         let least = match self.terms.lease {
@@ -210,17 +203,15 @@ impl Engine {
         if let Some(end) = end {
             self.timers.insert((end, Timer::End(id)));
         }
-        for hold in &more {
+        for hold in iter::once(&hold_id).chain(&more) {
             self.holds.entry(*hold).and_modify(|hold| {
                 hold.users += 1;
                 hold.attempt_begins(terms.side, terms.lease.length());
             });
         }
         let Some(hold) = self.holds.get_mut(&hold_id) else { return };
-        hold.users += 1;
-        hold.attempt_begins(terms.side, terms.lease.length());
         if named {
-            hold.gate.push_back(id);
+            hold.attempts.push_back(id);
         }
         let crowd = (!until.is_over(now)).then(|| self.crowds.entry(hold.key.clone()).or_default().join());
         let attempt = Attempt {
@@ -228,13 +219,12 @@ impl Engine {
             more,
             terms,
             until,
-            // Of an owner, whose requests set one lease, none may overtake another.
-            lane: if named { Lane::Own } else { lane },
+            lane,
             is_awaited: true,
-            state: State::AtGate,
+            is_asking: false,
+            state: State::Behind,
             errand: 0,
-            open: 0,
-            lost: false,
+            doubt: Doubt::default(),
             ticket: None,
             waits: crowd.unwrap_or(false),
             crowd,
@@ -248,31 +238,35 @@ impl Engine {
             end,
         };
         self.attempts.insert(id, attempt);
-        if named { self.opens_gate(hold_id) } else { self.asks(id) }
+        if named { self.first_asks(hold_id) } else { self.asks(id) }
     }
 
     /// The first attempt of an owner asks, unless it does already. While it waits in the server's queue, tries behind it
     /// end: the lock is not free.
-    pub(super) fn opens_gate(&mut self, hold: HoldId) {
-        let Some(hold) = self.holds.get(&hold).filter(|hold| hold.in_the_way == 0) else { return };
-        let Some((id, first)) = hold.gate.front().and_then(|id| Some((*id, self.attempts.get(id)?))) else { return };
+    pub(super) fn first_asks(&mut self, hold: HoldId) {
+        let Some(hold) = self.holds.get(&hold) else { return };
+        let Some((id, first)) = hold.attempts.front().and_then(|id| Some((*id, self.attempts.get(id)?))) else {
+            return;
+        };
         match first.state {
-            State::AtGate => self.asks(id),
+            State::Behind => self.asks(id),
             State::Waiting => {
                 let is_over = |id: &u64| self.attempts.get(id).is_some_and(|it| it.until.is_over(self.now));
-                let tries: Vec<_> = hold.gate.iter().skip(1).copied().filter(is_over).collect();
+                let tries: Vec<_> = hold.attempts.iter().skip(1).copied().filter(is_over).collect();
                 tries.into_iter().for_each(|id| self.ends(id, Ok(None)));
             }
             _ => {}
         }
     }
 
-    /// One request less that a new attempt of its owner must not overtake.
-    pub(super) fn is_out_of_the_way(&mut self, hold: HoldId) {
-        if let Some(hold) = self.holds.get_mut(&hold) {
-            hold.in_the_way -= 1;
+    /// It has waited for its turn at the gate.
+    pub(super) fn attempt_has_turn(&mut self, id: u64) {
+        match self.attempts.get(&id).map(|attempt| &attempt.state) {
+            Some(State::Asking) => self.asks(id),
+            Some(State::Renewing) => self.renews(id),
+            Some(State::Confirming { .. }) => self.confirms(id),
+            _ => {}
         }
-        self.opens_gate(hold);
     }
 
     /// Whether somebody waits for the answer to this.
@@ -281,18 +275,32 @@ impl Engine {
     }
 
     fn asks(&mut self, id: u64) {
-        let (errand, now) = (self.next_id(), self.now);
+        let Some(errand) = self.goes(id, State::Asking) else { return };
+        let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        (attempt.state, attempt.errand) = (State::Asking, errand);
         let body = if attempt.waits {
             Body::Wait
         } else {
             attempt.asked = attempt.lease(hold, false, now);
             Body::Bytes(attempt.request(&self.holds, None))
         };
-        let (key, lane) = (hold.key.clone(), attempt.lane);
-        self.ask(errand, Asker::Attempt(id), key, body, lane);
+        let (hold, lane) = (attempt.hold, attempt.lane);
+        self.ask(errand, Asker::Attempt(id), hold, body, lane);
+    }
+
+    /// To its next state, in which it asks: now, or when it has its turn at the gate.
+    fn goes(&mut self, id: u64, state: State) -> Option<u64> {
+        let errand = self.next_id();
+        let attempt = self.attempts.get_mut(&id)?;
+        (attempt.state, attempt.errand) = (state, 0);
+        let hold = attempt.hold;
+        if !self.passes_gate(hold, Asker::Attempt(id), errand) {
+            return None;
+        }
+        let attempt = self.attempts.get_mut(&id)?;
+        (attempt.errand, attempt.is_asking) = (errand, true);
+        Some(errand)
     }
 
     pub(super) fn attempt_answered(&mut self, id: u64, errand: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
@@ -302,12 +310,7 @@ impl Engine {
             return self.attempt_answered_late(id, answer);
         }
         attempt.errand = 0;
-        if let Err(fault) = &answer {
-            // An answer that is overdue may still come; one behind a break never does.
-            let is_overdue = fault.what == What::Silent && !fault.is_prompt();
-            attempt.open += u32::from(is_overdue);
-            attempt.lost |= fault.what == What::Silent && !is_overdue;
-        }
+        answer.as_ref().err().into_iter().for_each(|fault| attempt.doubt.misses(fault));
         match &mut attempt.state {
             State::Asking => {
                 let lease = Leased { after: sent_at, length: attempt.asked };
@@ -317,7 +320,7 @@ impl Engine {
                     Ok(Verdict::Waits) => self.waits(id),
                     Err(fault) => {
                         // So the server answers only to what it has not queued.
-                        let is_out = fault.is_full() && !attempt.is_doubtful();
+                        let is_out = fault.is_full() && !attempt.doubt.exists();
                         if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
                             self.waits_no_more(&ticket);
                         }
@@ -331,7 +334,7 @@ impl Engine {
                     if attempt.granted_until.is_none_or(|until| until <= now)
                         && self.holds.get(&attempt.hold).is_some_and(Hold::is_shared) =>
                 {
-                    attempt.lost = true;
+                    attempt.doubt.deepens(&LATE);
                     self.asks(id);
                 }
                 Ok(true) => {
@@ -355,8 +358,10 @@ impl Engine {
                 Err(fault) => self.grant_confirmed(id, Err(fault)),
             },
             State::Leaving => {
-                let lost = is_granted(&answer) || attempt.is_doubtful();
-                self.left(id, lost, false);
+                if is_granted(&answer) {
+                    attempt.doubt.deepens(&LATE);
+                }
+                self.left(id, false);
             }
             State::Withdrawing(pause) => {
                 let next = self.now + pause.next();
@@ -367,15 +372,17 @@ impl Engine {
                     (Err(_), _) => self.withdrawn(id, Cancelled::Unknown),
                 }
             }
-            State::AtGate | State::Waiting | State::Pausing { .. } => {}
+            State::Behind | State::Waiting | State::Pausing { .. } => {}
         }
     }
 
     /// To a request that was given up.
     pub(super) fn attempt_answered_late(&mut self, id: u64, answer: Result<Reply, Fault>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.open = attempt.open.saturating_sub(1);
-        attempt.lost |= is_granted(&answer) || answer.is_err_and(|fault| fault.what == What::Silent);
+        attempt.doubt.hears(&answer);
+        if is_granted(&answer) {
+            attempt.doubt.deepens(&LATE);
+        }
     }
 
     fn waits(&mut self, id: u64) {
@@ -397,7 +404,7 @@ impl Engine {
         }
         let hold = attempt.hold;
         self.wakes(id, next);
-        self.opens_gate(hold);
+        self.first_asks(hold);
     }
 
     /// Somebody else has it, or is before us.
@@ -430,7 +437,7 @@ impl Engine {
         let (errand, hold) = (std::mem::take(&mut attempt.errand), attempt.hold);
         let needs_renewal = attempt.terms.replicas.is_some();
         if errand != 0 && !self.take_back(errand) {
-            self.attempts.entry(id).and_modify(|attempt| attempt.open += 1);
+            self.attempts.entry(id).and_modify(|attempt| attempt.doubt.gives_up());
         }
         match outcome {
             Ok(Verdict::Granted { tokens, lease }) => {
@@ -444,7 +451,7 @@ impl Engine {
                     self.doubt(node);
                 }
                 // If an earlier request of this very attempt came late, it asks again.
-                if fault.is_replaced() && self.attempts.get(&id).is_some_and(Attempt::is_doubtful) {
+                if fault.is_replaced() && self.attempts.get(&id).is_some_and(|attempt| attempt.doubt.exists()) {
                     fault.what = What::NotNow;
                 }
                 let key = self.holds.get(&hold).map(|hold| hold.key.clone());
@@ -458,7 +465,7 @@ impl Engine {
     /// ticket.
     pub(super) fn ticket_is_in_doubt(&mut self, id: u64, why: &Fault) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.lost = true;
+        attempt.doubt.deepens(&why.cause);
         if matches!(attempt.state, State::Waiting) {
             self.troubled(id, why.clone(), false);
         }
@@ -471,9 +478,7 @@ impl Engine {
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
         (attempt.tokens, attempt.granted_until) = (tokens, lease.map(vouched_until));
         let ticket = attempt.ticket.take();
-        // A release of the same owner that is under way, and came after its own lease had ended, takes this.
-        let is_taken = hold.named && self.givings.values().any(|giving| giving.could_take(attempt.hold, now));
-        let lease = lease.filter(|lease| is_sure && !is_taken && attempt.will_do(*lease, hold, now));
+        let lease = lease.filter(|lease| is_sure && attempt.will_do(*lease, hold, now));
         if let Some(ticket) = ticket {
             self.waits_no_more(&ticket);
         }
@@ -484,14 +489,14 @@ impl Engine {
     }
 
     fn renews(&mut self, id: u64) {
-        let (errand, now) = (self.next_id(), self.now);
+        let Some(errand) = self.goes(id, State::Renewing) else { return };
+        let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
         attempt.asked = attempt.lease(hold, false, now);
-        (attempt.state, attempt.errand) = (State::Renewing, errand);
-        let (key, lane) = (hold.key.clone(), attempt.lane);
+        let (hold, lane) = (attempt.hold, attempt.lane);
         let bytes = attempt.renewal(&self.holds);
-        self.ask(errand, Asker::Attempt(id), key, Body::Bytes(bytes), lane);
+        self.ask(errand, Asker::Attempt(id), hold, Body::Bytes(bytes), lane);
     }
 
     fn troubled(&mut self, id: u64, fault: Fault, granted: bool) {
@@ -544,8 +549,8 @@ impl Engine {
     pub(super) fn attempt_is_late(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        // One at the gate knows what the first one does.
-        let first = hold.gate.front().and_then(|first| self.attempts.get(first)).unwrap_or(attempt);
+        // One behind another knows what that does.
+        let first = hold.attempts.front().and_then(|first| self.attempts.get(first)).unwrap_or(attempt);
         let trouble = match (&attempt.state, first.trouble.clone()) {
             (State::Confirming { .. } | State::Leaving | State::Withdrawing(_), _) => return,
             (State::Renewing | State::Pausing { granted: true }, trouble) => trouble.unwrap_or_else(Fault::timed_out),
@@ -568,10 +573,11 @@ impl Engine {
         let (hold, more) = (attempt.hold, attempt.more.clone());
         let Some(mut grant) = self.guarded(id, hold, began, tokens.next()) else { return };
         grant.more = more.into_iter().filter_map(|hold| self.guarded(id, hold, began, tokens.next())).collect();
-        match replicas {
-            Some(replicas) => self.confirms(id, grant, replicas),
-            None => self.is_held(id, Ok(grant)),
+        if replicas.is_none() {
+            return self.is_held(id, Ok(grant));
         }
+        self.attempts.entry(id).and_modify(|it| it.state = State::Confirming { grant, renewed: Vec::new() });
+        self.confirms(id);
     }
 
     fn guarded(&mut self, id: u64, hold_id: HoldId, began: Began, token: Option<u64>) -> Option<Grant> {
@@ -586,8 +592,7 @@ impl Engine {
             Lasting::Fixed(_) => End::Fixed(until),
         };
         let is_first = !hold.is_vouched_for(now);
-        let doubtful = attempt.is_doubtful();
-        hold.attempt_granted(guard, (side, doubtful), began, end, now, &mut self.effects);
+        hold.attempt_granted(guard, (side, &attempt.doubt), began, end, now, &mut self.effects);
         let grant = Grant { hold: hold_id, guard, key, holder, side, until: now, length, token, more: Vec::new() };
         let is_kept = matches!(attempt.terms.lease, Lasting::Kept(_));
         if is_first {
@@ -600,16 +605,21 @@ impl Engine {
         Some(grant)
     }
 
-    fn confirms(&mut self, id: u64, grant: Grant, replicas: Replicas) {
+    fn confirms(&mut self, id: u64) {
         let (errand, now) = (self.next_id(), self.now);
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let Some(hold) = self.holds.get(&grant.hold) else { return };
+        let Some(hold_id) = self.attempts.get(&id).map(|attempt| attempt.hold) else { return };
+        if !self.passes_gate(hold_id, Asker::Attempt(id), errand) {
+            return;
+        }
+        let (Some(attempt), Some(hold)) = (self.attempts.get_mut(&id), self.holds.get(&hold_id)) else { return };
+        let (State::Confirming { grant, .. }, Some(replicas)) = (&attempt.state, attempt.terms.replicas) else {
+            return;
+        };
         // What was granted may be longer, for others of the same owner, who are gone by now.
         (attempt.errand, attempt.asked) = (errand, hold.lease_for(grant.length, now));
-        let asked = attempt.asked;
-        attempt.state = State::Confirming { grant: grant.clone(), renewed: Vec::new() };
-        let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), asked));
-        self.joins_round(Who::Attempt(id, grant.hold), errand, grant.all().map(renewal).collect(), replicas);
+        let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), attempt.asked));
+        let renewals = grant.all().map(renewal).collect();
+        self.joins_round(Unconfirmed { hold: hold_id, asker: Asker::Attempt(id), errand, renewals, replicas });
     }
 
     pub(super) fn grant_confirmed(&mut self, id: u64, confirmed: Result<(), Fault>) {
@@ -665,6 +675,9 @@ impl Engine {
         grant.all().for_each(|one| self.release(one, Lane::Own, None));
     }
 }
+
+/// Why an attempt may have been granted more than is told.
+static LATE: Cause = Cause::Client(Cow::Borrowed("granted what was not waited for any longer"));
 
 fn is_granted(answer: &Result<Reply, Fault>) -> bool {
     match answer {

@@ -10,33 +10,17 @@ use super::line::RENEWALS_MAX;
 use super::request;
 use super::resp::Reply;
 use super::terms::Replicas;
-use super::{Asker, Body, Engine, Errand, HoldId, Lane, NodeId};
+use super::{Asker, Body, Engine, Errand, HoldId, Lane, Name, NodeId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// A lease to be begun anew and confirmed.
+/// A lease to be begun anew and confirmed. It has passed the gate.
 pub(super) struct Unconfirmed {
-    who: Who,
-    errand: u64,
-    /// The renewal of a lock, or of each of several.
-    renewals: Vec<Renewal>,
-    replicas: Replicas,
-}
-
-/// Of which lock, and what is asked for it.
-pub(super) type Renewal = (Arc<[u8]>, Vec<u8>);
-
-#[derive(Clone, Copy)]
-pub(super) enum Who {
-    Attempt(u64, HoldId),
-    Renewal(HoldId),
-}
-
-impl Who {
-    fn hold(self) -> HoldId {
-        let (Self::Attempt(_, hold) | Self::Renewal(hold)) = self;
-        hold
-    }
+    pub hold: HoldId,
+    pub asker: Asker,
+    pub errand: u64,
+    /// Of a lock, or of each of several: which, and what is asked for it.
+    pub renewals: Vec<(Name, Vec<u8>)>,
+    pub replicas: Replicas,
 }
 
 /// What waits for one WAIT.
@@ -48,11 +32,9 @@ pub(super) struct Round {
 
 impl Engine {
     /// In the next round, which begins when all is seen to that has just happened.
-    pub(super) fn joins_round(&mut self, who: Who, errand: u64, renewals: Vec<Renewal>, replicas: Replicas) {
-        if let Some(hold) = self.holds.get_mut(&who.hold()) {
-            (hold.users, hold.in_the_way) = (hold.users + 1, hold.in_the_way + 1);
-        }
-        self.unconfirmed.push(Unconfirmed { who, errand, renewals, replicas });
+    pub(super) fn joins_round(&mut self, member: Unconfirmed) {
+        self.holds.entry(member.hold).and_modify(|hold| hold.users += 1);
+        self.unconfirmed.push(member);
     }
 
     pub(super) fn begin_rounds(&mut self) {
@@ -75,26 +57,23 @@ impl Engine {
         }
     }
 
-    fn begin_round(&mut self, node: NodeId, replicas: Replicas, members: Vec<Unconfirmed>) {
+    fn begin_round(&mut self, node: NodeId, replicas: Replicas, mut members: Vec<Unconfirmed>) {
         let id = self.next_id();
         let lane = if self.is_quiet(node, Lane::Spare(0)) { Lane::Spare(0) } else { Lane::Spare(id) };
         let Replicas { wanted, timeout } = replicas;
         let limit = timeout.saturating_add(self.settings.answer);
-        let errand = |id, asker, key, bytes| {
-            // No hop is left.
-            let (body, to, asking, hops) = (Body::Bytes(bytes), Some(node), false, u8::MAX);
-            Errand { id, asker, key, body, lane, to, asking, hops, limit }
+        // No hop is left.
+        let errand = |id, asker, bytes| Errand {
+            to: Some(node),
+            hops: u8::MAX,
+            ..Errand::new(id, asker, Body::Bytes(bytes), lane, limit)
         };
-        let renewals = members.iter().flat_map(|it| it.renewals.iter().map(move |renewal| (it, renewal.clone())));
-        let renewals = renewals.map(|(it, (key, bytes))| {
-            let asker = match it.who {
-                Who::Attempt(attempt, _) => Asker::Attempt(attempt),
-                Who::Renewal(hold) => Asker::Renewal(hold),
-            };
-            errand(it.errand, asker, key, bytes)
-        });
-        let wait = errand(id, Asker::Round(id), Arc::default(), request::wait_for_replicas(wanted, timeout));
-        let all: Vec<_> = renewals.chain([wait]).collect();
+        let mut all = Vec::new();
+        for Unconfirmed { hold, asker, errand: id, renewals, .. } in &mut members {
+            let renewals = std::mem::take(renewals).into_iter();
+            all.extend(renewals.map(|(key, bytes)| Errand { key, gate: Some(*hold), ..errand(*id, *asker, bytes) }));
+        }
+        all.push(errand(id, Asker::Round(id), request::wait_for_replicas(wanted, timeout)));
         self.rounds.insert(id, Round { node, lane, members });
         all.into_iter().for_each(|errand| self.send(errand));
     }
@@ -119,11 +98,11 @@ impl Engine {
     }
 
     fn is_confirmed(&mut self, member: &Unconfirmed, confirmed: Result<(), Fault>) {
-        match member.who {
-            Who::Attempt(attempt, _) => self.grant_confirmed(attempt, confirmed),
-            Who::Renewal(hold) => self.renewal_confirmed(hold, member.errand, confirmed),
+        match member.asker {
+            Asker::Attempt(attempt) => self.grant_confirmed(attempt, confirmed),
+            _ => self.renewal_confirmed(member.hold, member.errand, confirmed),
         }
-        self.is_out_of_the_way(member.who.hold());
-        self.leaves_hold(member.who.hold());
+        self.opens_gate(member.hold, member.errand);
+        self.leaves_hold(member.hold);
     }
 }

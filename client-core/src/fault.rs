@@ -156,6 +156,11 @@ impl Fault {
         matches!(self.code(), "WRONGTYPE" | "WRONGKIND")
     }
 
+    /// Whether the answer may still come.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.what == What::Silent && !self.is_prompt()
+    }
+
     /// Whether the fault showed at once, and did not take a whole time limit.
     pub(super) fn is_prompt(&self) -> bool {
         !matches!(&self.cause, Cause::System(error) if error.kind() == io::ErrorKind::TimedOut)

@@ -16,7 +16,8 @@
 //!   doubt*.
 //! - A lease that ended before the only answer came is a server that did not answer in time, and no loss.
 
-use super::attempt::Grant;
+use super::attempt::{Attempt, Grant};
+use super::doubt::Doubt;
 use super::fault::{Fault, What};
 use super::hold::Vouched;
 use super::pause::Pause;
@@ -47,10 +48,8 @@ pub(super) struct Giving {
     /// Whether it is known what has become of it.
     pub is_told: bool,
     errand: u64,
-    /// How many answers may still come to releases that were given up.
-    late: u32,
-    /// Why the answer to a request that was sent will never come.
-    unanswered: Option<Cause>,
+    /// Whether another release than the last one did it.
+    doubt: Doubt,
     /// What came between this client and the server: the server that answers now may have forgotten its locks.
     interrupted: Option<Cause>,
     began: Instant,
@@ -62,12 +61,11 @@ pub(super) struct Giving {
     wakes_at: Option<Instant>,
 }
 
-/// What is told unless a late answer says that it was held.
-enum Absence {
-    /// The server has said so at that time; then to go on, or not.
-    Told { at: Instant, loss: Loss, then: Next },
-    /// It is not asked, as others of the same owner are there again.
-    Doubtful,
+/// What is told unless a late answer says that it was held: the server has said so at that time. Then to go on, or not.
+struct Absence {
+    at: Instant,
+    loss: Loss,
+    then: Next,
 }
 
 #[derive(Clone, Copy)]
@@ -77,12 +75,6 @@ enum Next {
 }
 
 impl Giving {
-    /// Whether it is under way, and may come to the server when what it gives back is over, and another guard's begun.
-    pub(super) fn could_take(&self, hold: HoldId, now: Instant) -> bool {
-        let is_one = self.hold == hold && self.extent == Extent::One && self.errand != 0;
-        is_one && !self.is_vouched_at(now)
-    }
-
     fn is_vouched_at(&self, time: Instant) -> bool {
         self.vouched.as_ref().is_ok_and(|until| time < *until)
     }
@@ -124,9 +116,8 @@ impl Engine {
         let (id, now) = (self.next_id(), self.now);
         let Some(held) = self.holds.get_mut(&hold) else { return };
         held.users += 1;
-        let lane = if held.named { Lane::Own } else { lane };
         let (growing, short) = (Pause::growing(), Pause::short());
-        let (errand, late, unanswered, interrupted, listens, wakes_at) = Default::default();
+        let (errand, doubt, interrupted, listens, wakes_at) = Default::default();
         let (is_told, began, until) = (false, now, now + lease);
         let giving = Giving {
             hold,
@@ -138,8 +129,7 @@ impl Engine {
             caller,
             is_told,
             errand,
-            late,
-            unanswered,
+            doubt,
             interrupted,
             began,
             until,
@@ -152,7 +142,7 @@ impl Engine {
         self.gives(id);
     }
 
-    fn gives(&mut self, id: u64) {
+    pub(super) fn gives(&mut self, id: u64) {
         let (errand, now) = (self.next_id(), self.now);
         let Some(giving) = self.givings.get_mut(&id) else { return };
         let Some(hold) = self.holds.get_mut(&giving.hold) else { return };
@@ -164,16 +154,24 @@ impl Engine {
                 self.tells(id, Err(error));
                 return self.giving_is_over(id);
             }
-            if !hold.is_idle(giving.side) {
-                // There is a new attempt or guard under this owner, and the last guard to go will give back all.
-                return self.listens(id, Absence::Doubtful);
+            let is_asking = |it: &Attempt| it.is_asking && it.terms.side == giving.side;
+            let others_ask = hold.attempts.iter().filter_map(|id| self.attempts.get(id)).any(is_asking);
+            if others_ask || hold.has_guards(giving.side) {
+                // The last guard of this owner to go will give back all.
+                giving.doubt.deepens(giving.interrupted.as_ref().unwrap_or(&Fault::timed_out().cause));
+                return self.listens(id, Absence { at: now, loss: Loss::NotHeld, then: Next::Done });
             }
-            hold.in_the_way += 1;
+        } else if hold.named && !hold.is_idle(giving.side) && !giving.is_vouched_at(now) {
+            return self.one_failed(id, Fault::unreachable(too_late()));
         }
+        let hold = giving.hold;
+        if !self.passes_gate(hold, Asker::Giving(id), errand) {
+            return;
+        }
+        let (Some(giving), Some(held)) = (self.givings.get_mut(&id), self.holds.get(&hold)) else { return };
         giving.errand = errand;
-        let (key, lane) = (hold.key.clone(), giving.lane);
-        let bytes = request::release(giving.side, hold.names(), giving.extent);
-        self.ask(errand, Asker::Giving(id), key, Body::Bytes(bytes), lane);
+        let (bytes, lane) = (request::release(giving.side, held.names(), giving.extent), giving.lane);
+        self.ask(errand, Asker::Giving(id), hold, Body::Bytes(bytes), lane);
     }
 
     pub(super) fn giving_answered(&mut self, id: u64, errand: u64, answer: Result<Reply, Fault>) {
@@ -182,19 +180,12 @@ impl Engine {
             return self.giving_answered_late(id, answer);
         }
         (giving.errand, giving.lane) = (0, Lane::Own);
-        let (hold, extent) = (giving.hold, giving.extent);
-        match &answer {
-            Err(fault) if fault.what == What::Silent && !fault.is_prompt() => giving.late += 1,
-            Err(fault) if fault.doubts_the_server() => {
-                if fault.what == What::Silent {
-                    giving.unanswered = Some(fault.cause.clone());
-                }
+        let extent = giving.extent;
+        if let Err(fault) = &answer {
+            giving.doubt.misses(fault);
+            if fault.doubts_the_server() && !fault.is_overdue() {
                 giving.interrupted = Some(fault.cause.clone());
             }
-            _ => {}
-        }
-        if extent == Extent::All {
-            self.is_out_of_the_way(hold);
         }
         match (answer.and_then(|answer| request::released(&answer)), extent) {
             (Ok(true), _) => {
@@ -262,7 +253,7 @@ impl Engine {
         let Some(hold) = self.holds.get(&giving.hold) else { return };
         let goes_on = loss == Loss::NotHeld && giving.extent == Extent::All && hold.is_doubtful(giving.side);
         let then = if goes_on { Next::Again } else { Next::Done };
-        self.listens(id, Absence::Told { at: self.now, loss, then });
+        self.listens(id, Absence { at: self.now, loss, then });
     }
 
     /// For answers that are late, if any may come. A server that answers now has sent them by now, or never will.
@@ -270,7 +261,7 @@ impl Engine {
         let until = self.now + self.settings.answer;
         let Some(giving) = self.givings.get_mut(&id) else { return };
         giving.listens = Some(absence);
-        if giving.late == 0 || giving.is_told {
+        if giving.is_told || !giving.doubt.may_clear() {
             self.heard_enough(id, false);
         } else {
             giving.wakes_at = Some(until);
@@ -280,48 +271,32 @@ impl Engine {
 
     pub(super) fn giving_answered_late(&mut self, id: u64, answer: Result<Reply, Fault>) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
-        giving.late = giving.late.saturating_sub(1);
-        match answer.and_then(|answer| request::released(&answer)) {
-            Ok(true) => {
-                self.tells(id, Ok(()));
-                return self.heard_enough(id, true);
-            }
-            Err(fault) if fault.what == What::Silent => giving.unanswered = Some(fault.cause),
-            // That request has given nothing back.
-            _ => {}
+        giving.doubt.hears(&answer);
+        let may_clear = giving.doubt.may_clear();
+        // If not, that request has given nothing back.
+        let was_held = answer.and_then(|answer| request::released(&answer)).unwrap_or(false);
+        if was_held {
+            self.tells(id, Ok(()));
         }
-        if giving.late == 0 {
-            self.heard_enough(id, false);
+        if was_held || !may_clear {
+            self.heard_enough(id, was_held);
         }
     }
 
     fn heard_enough(&mut self, id: u64, was_held: bool) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
-        let Some(absence) = giving.listens.take() else { return };
-        giving.late = 0;
+        let Some(Absence { at, loss, then }) = giving.listens.take() else { return };
+        giving.doubt.stays();
         let Some(hold) = self.holds.get(&giving.hold) else { return };
-        let doubtful = |giving: &Giving| {
-            let cause = giving.unanswered.clone().or_else(|| giving.interrupted.clone());
-            Error::in_doubt(&hold.key, cause.unwrap_or_else(|| Fault::timed_out().cause))
-        };
-        let (error, next) = match absence {
-            Absence::Doubtful => (doubtful(giving), Next::Done),
-            Absence::Told { at, loss, then } => {
-                let has_ended = !giving.is_vouched_at(at);
-                let error = match (&giving.unanswered, &giving.interrupted) {
-                    (Some(_), _) => doubtful(giving),
-                    (None, Some(_)) if has_ended => doubtful(giving),
-                    (None, None) if has_ended => {
-                        let why = io::Error::new(io::ErrorKind::TimedOut, "not before the lease had ended");
-                        Error::because(ErrorKind::Unavailable, &hold.key, why.into())
-                    }
-                    (None, _) => Error::lost(&hold.key, loss),
-                };
-                (error, then)
-            }
+        let has_ended = !giving.is_vouched_at(at);
+        let error = match (giving.doubt.cause(), &giving.interrupted) {
+            (Some(cause), _) => Error::in_doubt(&hold.key, cause.clone()),
+            (None, Some(cause)) if has_ended => Error::in_doubt(&hold.key, cause.clone()),
+            (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &hold.key, too_late().into()),
+            (None, _) => Error::lost(&hold.key, loss),
         };
         self.tells(id, if was_held { Ok(()) } else { Err(error) });
-        self.goes_on(id, next);
+        self.goes_on(id, then);
     }
 
     fn goes_on(&mut self, id: u64, next: Next) {
@@ -349,10 +324,7 @@ impl Engine {
         };
         giving.wakes_at = None;
         match giving.listens {
-            Some(_) => {
-                giving.unanswered = Some(Fault::timed_out().cause);
-                self.heard_enough(id, false);
-            }
+            Some(_) => self.heard_enough(id, false),
             None => self.gives(id),
         }
     }
@@ -385,4 +357,8 @@ impl Engine {
             self.leaves_hold(giving.hold);
         }
     }
+}
+
+fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "not before the lease had ended")
 }

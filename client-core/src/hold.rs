@@ -10,13 +10,20 @@
 //! it has passed, or the server says that nothing is held, the guard is lost, for good: a renewal that comes through later
 //! does not undo what happened in between.
 
+use super::doubt::Doubt;
+use super::gate::Gate;
 use super::pause::Pause;
 use super::request::{Extent, Leased};
 use super::terms::{Replicas, Side};
 use super::{Effect, Name, Standing};
+use crate::error::Cause;
 use crate::loss::Loss;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+/// Why the server may count more holds than this client does.
+static UNCOUNTED: Cause = Cause::Client(Cow::Borrowed("may have been released or not"));
 
 /// Until when a guard is guaranteed, or why it is lost.
 pub(super) type Vouched = Result<Instant, Loss>;
@@ -30,13 +37,11 @@ pub(super) struct Hold {
     guards: Vec<Guarded>,
     sides: [Count; Side::ALL.len()],
     /// The attempts of an owner, in the order in which they came: only the first one asks.
-    pub gate: VecDeque<u64>,
+    pub attempts: VecDeque<u64>,
+    pub gate: Gate,
     until: Instant,
     /// The longest lease that was asked for since somebody is there.
     longest: Duration,
-    /// Requests that are under way and could take away what is acquired in the meantime, or shorten its lease: releases of
-    /// all, and renewals that are to be confirmed, which go over a connection of their own.
-    pub in_the_way: u32,
     /// Whoever gives it back, or is about to ask for it.
     pub users: u32,
     pub keep: Option<Keep>,
@@ -76,12 +81,12 @@ pub(super) enum End {
     Fixed(Instant),
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Count {
     /// Requests that are under way.
     attempts: usize,
     /// The server may count more holds than there are guards.
-    doubtful: bool,
+    doubt: Doubt,
 }
 
 /// A lease that is kept alive.
@@ -105,8 +110,8 @@ pub(super) struct Renewal {
     pub lease: Duration,
     /// Another one was sent meanwhile; whichever is answered first counts.
     pub is_overdue: bool,
-    /// It is one of a round; and what it has renewed, which is to be confirmed.
-    pub in_round: bool,
+    /// What confirms it in a round; and what it has renewed, which is to be confirmed.
+    pub replicas: Option<Replicas>,
     pub renewed: Option<Leased>,
 }
 
@@ -121,8 +126,8 @@ pub(super) struct Began {
 
 impl Hold {
     pub(super) fn new(key: Name, holder: Name, named: bool, now: Instant) -> Self {
-        let (guards, sides, gate, longest, in_the_way, users, keep) = Default::default();
-        Self { key, holder, named, guards, sides, gate, until: now, longest, in_the_way, users, keep }
+        let (guards, sides, attempts, gate, longest, users, keep) = Default::default();
+        Self { key, holder, named, guards, sides, attempts, gate, until: now, longest, users, keep }
     }
 
     pub(super) fn names(&self) -> (&[u8], &[u8]) {
@@ -130,7 +135,7 @@ impl Hold {
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        self.users == 0 && self.guards.is_empty()
+        self.users == 0 && self.guards.is_empty() && self.gate.is_open()
     }
 
     /// The lease to ask for: never less than what is left of what others have under this holder, which it would
@@ -165,25 +170,29 @@ impl Hold {
 
     /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
     /// and no guard is left that would give that back.
-    pub(super) fn attempt_failed(&mut self, side: Side, doubtful: bool) -> bool {
-        self.sides[side as usize].attempts -= 1;
-        self.sides[side as usize].doubtful |= doubtful;
+    pub(super) fn attempt_failed(&mut self, side: Side, doubt: &Doubt) -> bool {
+        self.attempt_ends(side, doubt);
         self.is_doubtful(side) && self.is_idle(side)
+    }
+
+    fn attempt_ends(&mut self, side: Side, doubt: &Doubt) {
+        let count = &mut self.sides[side as usize];
+        count.attempts -= 1;
+        count.doubt.adds(doubt);
     }
 
     /// It was granted, to this guard.
     pub(super) fn attempt_granted(
         &mut self,
         id: GuardId,
-        (side, doubtful): (Side, bool),
+        (side, doubt): (Side, &Doubt),
         began: Began,
         end: impl FnOnce(Instant) -> End,
         now: Instant,
         effects: &mut Vec<Effect>,
     ) {
         let until = vouched_until(began.lease);
-        self.sides[side as usize].attempts -= 1;
-        self.sides[side as usize].doubtful |= doubtful;
+        self.attempt_ends(side, doubt);
         let others = self.is_vouched_for(now);
         if !others {
             self.void(None, now, effects);
@@ -236,7 +245,7 @@ impl Hold {
     /// reported another reason already.
     pub(super) fn void(&mut self, loss: Option<Loss>, now: Instant, effects: &mut Vec<Effect>) {
         for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
-            self.sides[guard.side as usize].doubtful = true;
+            self.sides[guard.side as usize].doubt.deepens(&UNCOUNTED);
             let loss = loss.clone().filter(|loss| guard.until > now || *loss != Loss::NotHeld);
             guard.trouble = loss.or_else(|| guard.trouble.take());
             guard.is_lost = true;
@@ -260,7 +269,7 @@ impl Hold {
             (true, _) if self.is_doubtful(side) || !self.named => Some(Extent::All),
             (is_idle, true) if is_idle || vouched.is_ok() => Some(Extent::One),
             (_, true) => {
-                self.sides[side as usize].doubtful = true;
+                self.mark_doubtful(side);
                 None
             }
             (_, false) => None,
@@ -287,25 +296,29 @@ impl Hold {
 
     /// A hold may have been given back or not. Returns whether it is time to give back all.
     pub(super) fn mark_doubtful(&mut self, side: Side) -> bool {
-        self.sides[side as usize].doubtful = true;
+        self.sides[side as usize].doubt.deepens(&UNCOUNTED);
         self.is_idle(side)
     }
 
     /// All was given back.
     pub(super) fn all_given_back(&mut self, side: Side) {
         if self.is_idle(side) {
-            self.sides[side as usize].doubtful = false;
+            self.sides[side as usize].doubt = Doubt::default();
         }
     }
 
     /// Whether requests for this side may still be on their way to the server.
     pub(super) fn is_doubtful(&self, side: Side) -> bool {
-        self.sides[side as usize].doubtful
+        self.sides[side as usize].doubt.exists()
     }
 
     /// Whether there is neither a guard of this side nor an attempt to acquire it.
     pub(super) fn is_idle(&self, side: Side) -> bool {
-        self.sides[side as usize].attempts == 0 && !self.guards.iter().any(|guard| !guard.is_lost && guard.side == side)
+        self.sides[side as usize].attempts == 0 && !self.has_guards(side)
+    }
+
+    pub(super) fn has_guards(&self, side: Side) -> bool {
+        self.guards.iter().any(|guard| !guard.is_lost && guard.side == side)
     }
 }
 

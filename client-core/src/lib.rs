@@ -15,8 +15,10 @@ mod advice;
 mod attempt;
 mod confirmed;
 mod crowd;
+mod doubt;
 pub mod error;
 pub mod fault;
+mod gate;
 mod giving_back;
 mod hold;
 mod kind;
@@ -179,6 +181,8 @@ struct Errand {
     key: Name,
     body: Body,
     lane: Lane,
+    /// The owner whose gate it has passed.
+    gate: Option<HoldId>,
     /// Not where its key is, but there.
     to: Option<NodeId>,
     /// The node has the key, but not its slot yet.
@@ -195,7 +199,7 @@ enum Body {
     Nothing,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Asker {
     Attempt(u64),
     Giving(u64),
@@ -306,10 +310,9 @@ impl Engine {
                 self.release(&grant, lane, caller);
             }
             Event::Ask { key, node, bytes, caller } => {
-                let (id, limit) = (self.next_id(), self.settings.answer);
                 let body = if bytes.is_empty() { Body::Nothing } else { Body::Bytes(bytes) };
-                let (asker, lane) = (Asker::Caller(caller), Lane::Own);
-                self.send(Errand { id, asker, key, body, lane, to: node, asking: false, hops: 0, limit });
+                let errand = Errand::new(self.next_id(), Asker::Caller(caller), body, Lane::Own, self.settings.answer);
+                self.send(Errand { key, to: node, ..errand });
             }
             Event::Settle(caller) => self.settling.push(caller),
             Event::Connected(line) => self.line_opened(line),
@@ -420,9 +423,14 @@ impl Engine {
 }
 
 impl Errand {
+    fn new(id: u64, asker: Asker, body: Body, lane: Lane, limit: Duration) -> Self {
+        let (key, gate, to, asking, hops) = Default::default();
+        Self { id, asker, key, body, lane, gate, to, asking, hops, limit }
+    }
+
     /// For its asker, to be told now that it is overdue.
     fn told(&self) -> Self {
-        let Self { id, asker, lane, to, asking, hops, limit, .. } = *self;
-        Self { id, asker, key: self.key.clone(), body: Body::Nothing, lane, to, asking, hops, limit }
+        let Self { id, asker, lane, gate, to, asking, hops, limit, .. } = *self;
+        Self { id, asker, key: self.key.clone(), body: Body::Nothing, lane, gate, to, asking, hops, limit }
     }
 }

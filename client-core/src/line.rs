@@ -13,11 +13,10 @@ use super::fault::{Fault, What};
 use super::request;
 use super::resp::{self, Reply};
 use super::route::Route;
-use super::{Answer, Asker, Body, Effect, Engine, Errand, Lane, LineId, NodeId, Timer};
+use super::{Answer, Asker, Body, Effect, Engine, Errand, HoldId, Lane, LineId, NodeId, Timer};
 use crate::error::Cause;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many renewals are under way to one server: more would keep it from its other clients for too long.
@@ -73,29 +72,17 @@ impl Line {
 }
 
 impl Engine {
-    /// Asks about a key, at the server that has it.
-    pub(super) fn ask(&mut self, id: u64, asker: Asker, key: Arc<[u8]>, body: Body, lane: Lane) {
-        let limit = self.settings.answer;
-        self.send(Errand { id, asker, key, body, lane, to: None, asking: false, hops: 0, limit });
+    /// Asks about what is held, at the server that has it. It has passed the gate.
+    pub(super) fn ask(&mut self, id: u64, asker: Asker, hold: HoldId, body: Body, lane: Lane) {
+        let Some(held) = self.holds.get(&hold) else { return };
+        let (key, gate) = (held.key.clone(), held.named.then_some(hold));
+        self.send(Errand { key, gate, ..Errand::new(id, asker, body, lane, self.settings.answer) });
     }
 
     /// Asks a server, whatever it has.
-    pub(super) fn ask_node(&mut self, node: NodeId, asker: Asker, bytes: Vec<u8>, lane: Lane, limit: Duration) {
-        let id = self.next_id();
-        self.ask_node_as(id, node, asker, bytes, lane, limit);
-    }
-
-    pub(super) fn ask_node_as(
-        &mut self,
-        id: u64,
-        node: NodeId,
-        asker: Asker,
-        bytes: Vec<u8>,
-        lane: Lane,
-        limit: Duration,
-    ) {
-        let (key, body, to) = (Arc::default(), Body::Bytes(bytes), Some(node));
-        self.send(Errand { id, asker, key, body, lane, to, asking: false, hops: 0, limit });
+    pub(super) fn ask_node(&mut self, id: u64, node: NodeId, asker: Asker, bytes: Vec<u8>, lane: Lane) {
+        let errand = Errand::new(id, asker, Body::Bytes(bytes), lane, self.settings.answer);
+        self.send(Errand { to: Some(node), ..errand });
     }
 
     pub(super) fn send(&mut self, errand: Errand) {
@@ -139,7 +126,7 @@ impl Engine {
     /// Writes a request, unless nobody wants its answer any more.
     fn put(&mut self, id: LineId, errand: Errand) {
         if !self.wants(&errand) {
-            return;
+            return self.has_passed(&errand);
         }
         let bytes = match &errand.body {
             Body::Bytes(bytes) => bytes.clone(),
@@ -264,8 +251,8 @@ impl Engine {
                 return self.send(errand);
             }
         }
-        let Errand { id, asker, .. } = errand;
-        match asker {
+        let id = errand.id;
+        match errand.asker {
             Asker::Attempt(attempt) => self.attempt_answered(attempt, id, sent_at, answer),
             Asker::Giving(giving) => self.giving_answered(giving, id, answer),
             Asker::Renewal(hold) => self.renewal_answered(hold, id, sent_at, answer),
@@ -273,6 +260,13 @@ impl Engine {
             Asker::Caller(caller) => self.effects.push(Effect::Notify(caller, Answer::Replied(answer))),
             Asker::Session(node, session) => self.session_is_known(node, session, answer),
             Asker::Round(round) => self.round_answered(round, &answer),
+        }
+        self.has_passed(&errand);
+    }
+
+    fn has_passed(&mut self, errand: &Errand) {
+        if let Some(hold) = errand.gate {
+            self.opens_gate(hold, errand.id);
         }
     }
 
@@ -395,27 +389,34 @@ impl Engine {
 
     /// Somebody does not wait for this any longer: takes it back, if it was not sent. If it was, no more is sent there.
     pub(super) fn give_up(&mut self, errand: u64) -> bool {
-        if self.take_back(errand) {
-            return true;
+        let is_unsent = self.take_back(errand);
+        if !is_unsent {
+            self.retires_line_of(errand);
         }
+        is_unsent
+    }
+
+    pub(super) fn retires_line_of(&mut self, errand: u64) {
         let sent_on = self.lines.iter().find(|(_, line)| line.pending.iter().any(|it| it.errand.id == errand));
         if let Some(line) = sent_on.map(|(id, _)| *id) {
             self.retire(line);
         }
-        false
     }
 
     /// Whether it was not sent, and will not be.
     pub(super) fn take_back(&mut self, errand: u64) -> bool {
-        let mut is_unsent = false;
+        let mut unsent = None;
         let mut keeps = |it: &Errand| {
-            is_unsent |= it.id == errand;
+            unsent = unsent.or((it.id == errand).then_some(it.gate));
             it.id != errand
         };
         self.parked.retain(&mut keeps);
         self.nodes.values_mut().filter_map(|node| node.session.as_mut()).for_each(|it| it.parked.retain(&mut keeps));
         self.lines.values_mut().for_each(|line| line.queued.retain(&mut keeps));
-        is_unsent
+        if let Some(Some(gate)) = unsent {
+            self.opens_gate(gate, errand);
+        }
+        unsent.is_some()
     }
 
     /// The renewal that is answered next on this line.

@@ -8,9 +8,9 @@
 //! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
 //! renewed at once, whenever it would have been due: the answer says whether it is held.
 
-use super::confirmed::Who;
-use super::fault::{Fault, What};
-use super::hold::{Keep, Renewal};
+use super::confirmed::Unconfirmed;
+use super::fault::Fault;
+use super::hold::{Hold, Keep, Renewal};
 use super::pause::Pause;
 use super::request::{self, Leased};
 use super::terms::Replicas;
@@ -95,26 +95,40 @@ impl Engine {
 
     fn renew(&mut self, id: HoldId) {
         let errand = self.next_id();
-        let limit_of_an_answer = self.settings.answer;
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        let Some(lease) = hold.keep.as_ref().map(|keep| keep.lease) else { return };
-        // Of an owner who has a fixed lease as well, that may be longer.
-        let (lease, replicas) = (hold.lease_for(lease, self.now), hold.replicas());
+        let replicas = hold.replicas();
         let Some(keep) = &mut hold.keep else { return };
         let part = keep.running / ATTEMPTS_PER_LEASE;
-        let limit = part.min(limit_of_an_answer);
+        let limit = part.min(self.settings.answer);
+        // To be answered has its time, and to be confirmed has as much: together a third of the lease.
+        let replicas = replicas.map(|it| Replicas { timeout: it.timeout.min(part), ..it });
+        let by = self.now + limit + replicas.map_or(Duration::ZERO, |it| it.timeout);
         keep.due = None;
-        keep.asked.push(Renewal { errand, lease, is_overdue: false, in_round: replicas.is_some(), renewed: None });
-        let renewal = (hold.key.clone(), request::renew(hold.names(), lease));
-        if let Some(Replicas { wanted, timeout }) = replicas {
-            // To be answered has its time, and to be confirmed has as much: together a third of the lease.
-            let timeout = timeout.min(part);
-            self.timers.insert((self.now + limit + timeout, Timer::Renewal(id, errand)));
-            return self.joins_round(Who::Renewal(id), errand, vec![renewal], Replicas { wanted, timeout });
+        keep.asked.push(Renewal { errand, lease: keep.lease, is_overdue: false, replicas, renewed: None });
+        self.timers.insert((by, Timer::Renewal(id, errand)));
+        self.renewal_has_turn(id);
+    }
+
+    /// The last one goes, if it passes the gate.
+    pub(super) fn renewal_has_turn(&mut self, id: HoldId) {
+        let asked = |hold: &Hold| hold.keep.as_ref().and_then(|keep| Some((keep.asked.last()?.errand, keep.lease)));
+        let Some((errand, lease)) = self.holds.get(&id).and_then(asked) else { return };
+        let asker = Asker::Renewal(id);
+        if !self.passes_gate(id, asker, errand) {
+            return;
         }
-        self.timers.insert((self.now + limit, Timer::Renewal(id, errand)));
-        let (key, bytes) = renewal;
-        self.ask(errand, Asker::Renewal(id), key, Body::Bytes(bytes), Lane::Own);
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        // Of an owner who has a fixed lease as well, that may be longer.
+        let lease = hold.lease_for(lease, self.now);
+        let (key, bytes) = (hold.key.clone(), request::renew(hold.names(), lease));
+        let Some(asked) = hold.keep.as_mut().and_then(|keep| keep.asked.last_mut()) else { return };
+        asked.lease = lease;
+        match asked.replicas {
+            Some(replicas) => {
+                self.joins_round(Unconfirmed { hold: id, asker, errand, renewals: vec![(key, bytes)], replicas });
+            }
+            None => self.ask(errand, asker, id, Body::Bytes(bytes), Lane::Own),
+        }
     }
 
     /// Whether the answer to this renewal is still wanted.
@@ -136,9 +150,10 @@ impl Engine {
     /// No answer has come in time. The next try goes over a new connection, and this answer may come still.
     pub(super) fn renewal_is_late(&mut self, id: HoldId, errand: u64) {
         if self.renewal(id, errand).is_some_and(|it| !std::mem::replace(&mut it.is_overdue, true)) {
-            if self.give_up(errand) {
+            if self.gives_up_at_gate(id) || self.give_up(errand) {
                 self.forget_renewal(id, errand);
             }
+            self.opens_gate(id, errand);
             self.report(id, Renewed::Failed(Fault::timed_out()));
         }
     }
@@ -150,13 +165,13 @@ impl Engine {
         sent_at: Instant,
         answer: Result<super::resp::Reply, Fault>,
     ) {
-        if answer.as_ref().is_err_and(|fault| fault.what == What::Silent && !fault.is_prompt()) {
+        if answer.as_ref().is_err_and(Fault::is_overdue) {
             return self.renewal_is_late(id, errand);
         }
         let Some(asked) = self.renewal(id, errand) else { return };
         let (lease, is_overdue) = (Leased { after: sent_at, length: asked.lease }, asked.is_overdue);
         let renewed = match answer.and_then(|answer| request::yes_or_no(&answer)) {
-            Ok(true) if asked.in_round => return asked.renewed = Some(lease),
+            Ok(true) if asked.replicas.is_some() => return asked.renewed = Some(lease),
             Ok(true) => Renewed::Yes(lease),
             Ok(false) => Renewed::Gone,
             Err(fault) if fault.is_overwritten() => Renewed::Overwritten(fault),

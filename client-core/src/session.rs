@@ -188,10 +188,10 @@ impl Engine {
     /// A poll that acknowledges nothing would open another one of this name, in which nobody waits. So where it may have
     /// ended, the server is asked before the next one.
     fn asks_whether_it_is_known(&mut self, node: NodeId) {
-        let limit = self.settings.answer;
+        let id = self.next_id();
         let Some(session) = self.session(node).filter(|session| session.told == 0) else { return };
         let (serial, bytes) = (session.serial, request::cancel(&session.name, 0));
-        self.ask_node(node, Asker::Session(node, serial), bytes, Lane::Poll, limit);
+        self.ask_node(id, node, Asker::Session(node, serial), bytes, Lane::Poll);
     }
 
     /// Whether the server knows it still, over another line.
@@ -203,9 +203,11 @@ impl Engine {
     }
 
     fn poll(&mut self, node: NodeId, waits: bool) {
+        let id = self.next_id();
         let Some(session) = self.session(node) else { return };
-        let (serial, bytes) = (session.serial, request::events(&session.name, session.told, waits, TTL));
-        self.ask_node(node, Asker::Poll(node, serial), bytes, Lane::Poll, TTL);
+        let body = Body::Bytes(request::events(&session.name, session.told, waits, TTL));
+        let errand = Errand::new(id, Asker::Poll(node, session.serial), body, Lane::Poll, TTL);
+        self.send(Errand { to: Some(node), ..errand });
     }
 
     fn awaits_poll(&mut self, node: NodeId) {

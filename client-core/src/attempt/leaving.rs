@@ -4,7 +4,7 @@
 use super::super::pause::Pause;
 use super::super::request::{Cancelled, Extent};
 use super::super::{Answer, Asker, Effect, Engine, Lane, Timer};
-use super::{Attempt, Outcome, State};
+use super::{Attempt, LATE, Outcome, State};
 use crate::loss::Loss;
 
 impl Engine {
@@ -41,49 +41,56 @@ impl Engine {
         let is_sent = errand != 0 && !self.take_back(errand);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if is_granted {
-            self.left(id, true, false);
+            attempt.doubt.deepens(&LATE);
+            self.left(id, false);
         } else if attempt.ticket.is_some() {
-            attempt.open += u32::from(is_sent);
+            if is_sent {
+                attempt.doubt.gives_up();
+            }
             attempt.state = State::Withdrawing(Pause::short());
             self.cancels(id);
         } else if is_sent {
             (attempt.state, attempt.errand) = (State::Leaving, errand);
         } else {
-            let doubtful = attempt.is_doubtful();
-            self.left(id, doubtful, false);
+            self.left(id, false);
         }
     }
 
     /// By the lane of its request, which it must not overtake.
     pub(super) fn cancels(&mut self, id: u64) {
-        let (errand, limit) = (self.next_id(), self.settings.answer);
+        let errand = self.next_id();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(ticket) = attempt.ticket.clone() else { return };
         attempt.errand = errand;
         let lane = attempt.lane;
         let lane = if self.is_open_for(ticket.node, lane) { lane } else { Lane::Own };
-        self.ask_node_as(errand, ticket.node, Asker::Attempt(id), ticket.cancel(), lane, limit);
+        self.ask_node(errand, ticket.node, Asker::Attempt(id), ticket.cancel(), lane);
     }
 
     /// The server has nothing queued of it any more.
     pub(super) fn withdrawn(&mut self, id: u64, cancelled: Cancelled) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         // An unknown ticket may have been granted the lock at once, or its request may still be on its way.
-        let doubtful = attempt.lost || cancelled == Cancelled::Unknown;
+        attempt.doubt.clears();
+        if cancelled == Cancelled::Unknown {
+            attempt.doubt.deepens(&LATE);
+        }
         if let Some(ticket) = attempt.ticket.take() {
             self.waits_no_more(&ticket);
         }
-        self.left(id, doubtful, cancelled == Cancelled::Granted);
+        self.left(id, cancelled == Cancelled::Granted);
     }
 
     /// It has failed at each of its locks. `granted`: the server has said that it has a hold of each.
-    pub(super) fn left(&mut self, id: u64, doubtful: bool, granted: bool) {
+    pub(super) fn left(&mut self, id: u64, granted: bool) {
         let now = self.now;
-        let Some(holds) = self.attempts.get(&id).map(Attempt::holds) else { return };
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        attempt.is_asking = false;
+        let holds = attempt.holds();
         for hold_id in holds {
             let (Some(attempt), Some(hold)) = (self.attempts.get(&id), self.holds.get_mut(&hold_id)) else { return };
             let (side, lease) = (attempt.terms.side, attempt.lease(hold, false, now));
-            let extent = match hold.attempt_failed(side, doubtful) {
+            let extent = match hold.attempt_failed(side, &attempt.doubt) {
                 false if !granted => continue,
                 false if hold.named => Extent::One,
                 _ => Extent::All,
@@ -101,13 +108,14 @@ impl Engine {
             at.map(|at| self.timers.remove(&(at, timer)));
         }
         let was_first = self.holds.get_mut(&attempt.hold).is_some_and(|hold| {
-            let was_first = hold.gate.front() == Some(&id);
-            hold.gate.retain(|it| *it != id);
+            let was_first = hold.attempts.front() == Some(&id);
+            hold.attempts.retain(|it| *it != id);
+            hold.gate.leaves(Asker::Attempt(id));
             was_first
         });
         attempt.holds().for_each(|hold| self.leaves_hold(hold));
         if was_first {
-            self.opens_gate(attempt.hold);
+            self.first_asks(attempt.hold);
         }
         Some(attempt)
     }
