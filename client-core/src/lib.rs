@@ -374,9 +374,9 @@ impl Engine {
         self.nodes.get(&self.route.node(key)?)?.line(lane)
     }
 
-    /// Whether an answer is to come on this line.
-    pub fn awaits(&self, line: LineId) -> bool {
-        self.lines.get(&line).is_some_and(Line::awaits)
+    /// How many answers are to come on this line.
+    pub fn awaited(&self, line: LineId) -> usize {
+        self.lines.get(&line).map_or(0, Line::awaited)
     }
 
     /// Whether nothing of what nobody waits for is left to be cleared up.

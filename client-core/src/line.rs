@@ -55,8 +55,8 @@ struct Pending {
 }
 
 impl Line {
-    pub(super) fn awaits(&self) -> bool {
-        !self.pending.is_empty()
+    pub(super) fn awaited(&self) -> usize {
+        self.pending.len()
     }
 
     /// Whether nothing is under way on it.
@@ -310,7 +310,8 @@ impl Engine {
     /// What breaks one connection may have broken the others, and nobody may have seen it yet. Those on which nothing is
     /// under way are made anew when they are wanted.
     fn close_what_is_quiet(&mut self, node: NodeId) {
-        let quiet = |line: &Line| line.node == node && line.is_open && line.lane != Lane::Poll && !line.awaits();
+        let quiet =
+            |line: &Line| line.node == node && line.is_open && line.lane != Lane::Poll && line.pending.is_empty();
         let quiet: Vec<_> = self.lines.iter().filter(|(_, line)| quiet(line)).map(|(id, _)| *id).collect();
         quiet.into_iter().for_each(|id| self.close(id));
     }

@@ -5,6 +5,7 @@
 //! thread, where it can hold up only callers; from the client's own threads it is called in a thread of its own. Another thread
 //! would cost a task that takes a lock as much as all the rest.
 
+use crate::here::Here;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,7 +13,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "blocking")]
 use std::pin::Pin;
 use std::pin::pin;
-use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread;
@@ -154,22 +154,22 @@ struct Aside {
 
 struct Queue {
     /// Whose thread it is: one that was forked from it has none.
-    process: u32,
+    here: Option<Here>,
     jobs: VecDeque<Job>,
 }
 
 impl Aside {
     const fn new(name: &'static str, waiting_max: usize) -> Self {
-        let queue = Mutex::new(Queue { process: 0, jobs: VecDeque::new() });
+        let queue = Mutex::new(Queue { here: None, jobs: VecDeque::new() });
         Self { name, waiting_max, queue, has_more: Condvar::new() }
     }
 
     fn run(&'static self, job: Job) {
         let mut queue = self.queue();
-        if queue.process != process::id() {
+        if !queue.here.as_ref().is_some_and(Here::is_here) {
             let begun = thread::Builder::new().name(self.name.to_owned()).spawn(|| self.work());
             // Without a thread it is tried again with the next.
-            queue.process = begun.map_or(0, |_| process::id());
+            queue.here = begun.and_then(|_| Here::new()).ok();
             // Another process's, if there are any.
             std::mem::forget(std::mem::take(&mut queue.jobs));
         }

@@ -338,6 +338,7 @@ mod fencing;
 mod foreign;
 mod guard;
 mod held_lock;
+mod here;
 mod kind;
 mod lease;
 mod lock;

@@ -201,13 +201,14 @@ impl Options {
     /// Connects, so that a wrong address or password shows at once, unless that was not wanted.
     async fn open(self, engine: Engine, servers: Servers) -> Result<Locks, Error> {
         let names = Names::new(self.name.as_deref());
+        let thread = Thread::start()?;
         let dialer = Dialer {
+            here: thread.here.clone(),
             limit: self.settings.connect,
             name: names.connection.into(),
             #[cfg(feature = "tls")]
             tls: crate::shell::configuration(self.certificates.as_ref())?,
         };
-        let thread = Thread::start()?;
         let is_cluster = matches!(servers, Servers::Cluster(_));
         let shared = Shared::new(engine, self.settings, &names.holder, dialer, thread, servers);
         match is_cluster {

@@ -3,14 +3,17 @@
 
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
+use crate::here::Here;
 use futures_util::future::select_ok;
 use rlock_client_core::fault::{Fault, What};
 use rlock_client_core::resp::{self, Reply};
 use rlock_client_core::{Access, Address, Place};
 use socket2::{SockRef, TcpKeepalive};
+use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 #[cfg(feature = "tls")]
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,6 +25,7 @@ use {super::tls::SPEAKS_NO_TLS, rlock_client_core::error::Cause, std::future::pe
 /// What all connections of a client have in common.
 #[derive(Clone)]
 pub(crate) struct Dialer {
+    pub here: Here,
     pub limit: Duration,
     /// What servers list its connections as; empty: as none.
     pub name: Arc<str>,
@@ -121,14 +125,18 @@ impl Dialer {
         return match &address.place {
             Place::Tcp { host, .. } if address.access.tls => {
                 let begun = super::tls::begin(self.tls.clone(), host);
-                Ok(Socket::new(stream, Some(begun.map_err(|why| Fault::of_set_up(why.to_string()))?)))
+                Ok(Socket::new(
+                    stream,
+                    self.here.clone(),
+                    Some(begun.map_err(|why| Fault::of_set_up(why.to_string()))?),
+                ))
             }
-            _ => Ok(Socket::new(stream, None)),
+            _ => Ok(Socket::new(stream, self.here.clone(), None)),
         };
         #[cfg(not(feature = "tls"))]
         match address.access.tls {
             true => Err(Fault::of_set_up("is asked over TLS, which needs the feature `tls`")),
-            false => Ok(Socket::new(stream)),
+            false => Ok(Socket::new(stream, self.here.clone())),
         }
     }
 }
@@ -251,12 +259,19 @@ impl Conversation {
                 Ok(None) => {}
                 Err(resp::Garbled) => return Err(Fault::of_set_up(what_else(self.heard.unread()))),
             }
-            let (mut has_come, heard) = (false, &mut self.heard);
-            let ended = self.socket.goes_on(|bytes| {
-                has_come = true;
-                heard.add(bytes);
+            let (mut has_come, heard, socket) = (false, &mut self.heard, &self.socket);
+            let read = poll_fn(|context| {
+                let add = |bytes: &[u8]| {
+                    has_come = true;
+                    heard.add(bytes);
+                };
+                let read = socket.poll_read(context, add);
+                if has_come { Poll::Ready(Ok(())) } else { read }
             });
-            let ended = ended.await;
+            let ended = tokio::select! {
+                read = read => read,
+                error = socket.writes() => Err(error),
+            };
             // A server may say why it closes the connection.
             if !has_come {
                 ended.map_err(Fault::silent)?;

@@ -10,7 +10,7 @@
 
 use super::dial::Dialer;
 use super::scout::{self, Scout, Sentinels};
-use super::socket::Socket;
+use super::socket::{Socket, Watched};
 use super::thread::Thread;
 use crate::foreign::{self, heard};
 use crate::lease::Lease;
@@ -21,10 +21,11 @@ use rlock_client_core::{
     Settings,
 };
 use std::collections::BTreeMap;
+use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
@@ -405,7 +406,7 @@ impl Wake for Helper {
         self.socket.was_seen_to();
         let Some(shared) = self.me.upgrade() else { return };
         shared.read(self.line, &self.socket);
-        if shared.inner().engine.awaits(self.line) {
+        if shared.inner().engine.awaited(self.line) > 0 {
             self.socket.write();
             shared.sees_to(self.line, self.socket.clone());
         }
@@ -423,7 +424,7 @@ struct Driven {
 }
 
 impl Driven {
-    fn ends(&mut self, why: std::io::Error) {
+    fn ends(&mut self, why: io::Error) {
         if let Some(shared) = self.me.upgrade().filter(|_| !mem::replace(&mut self.is_over, true)) {
             let mut inner = shared.inner();
             inner.sockets.remove(&self.line);
@@ -443,7 +444,57 @@ impl Drop for Driven {
             return;
         }
         self.socket.close();
-        self.ends(std::io::ErrorKind::ConnectionAborted.into());
+        self.ends(io::ErrorKind::ConnectionAborted.into());
+    }
+}
+
+/// Reads what comes on a line. The only answer that is awaited is read as soon as the runtime hears that it has come, before
+/// it looks for a task to run: a task that reads would cost it a turn of its own. Many are read by a task, when the others
+/// have had their turn: so they come together.
+struct Reading {
+    line: LineId,
+    me: Weak<Shared>,
+    /// It knows this as its waker.
+    watched: Weak<Watched>,
+    has_turn: Notify,
+    broken: Mutex<Option<io::Error>>,
+}
+
+impl Reading {
+    async fn until_broken(self: &Arc<Self>) -> io::Error {
+        loop {
+            self.read();
+            self.has_turn.notified().await;
+            if let Some(error) = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return error;
+            }
+            // There is more, and others have their turn first.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn read(self: &Arc<Self>) {
+        let Some(watched) = self.watched.upgrade() else { return };
+        let waker = Waker::from(self.clone());
+        let hand_on = |bytes: &[u8]| {
+            if let Some(shared) = self.me.upgrade() {
+                shared.step(Event::Received(self.line, bytes));
+            }
+        };
+        let read = watched.poll_read(&mut Context::from_waker(&waker), hand_on);
+        if let Poll::Ready(read) = read {
+            *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = read.err();
+            self.has_turn.notify_one();
+        }
+    }
+}
+
+impl Wake for Reading {
+    fn wake(self: Arc<Self>) {
+        match self.me.upgrade().map(|shared| shared.inner().engine.awaited(self.line)) {
+            Some(1) => self.read(),
+            _ => self.has_turn.notify_one(),
+        }
     }
 }
 
@@ -453,20 +504,19 @@ async fn drive(mut driven: Driven) {
     if !driven.socket.is_here() {
         return;
     }
-    let tell = |event: Event<'_>| {
-        if let Some(shared) = me.upgrade() {
-            shared.step(event);
-        }
-    };
     let why = match driven.socket.clone().watched() {
         Ok(watched) => {
             driven.is_watched = true;
+            let watched = Arc::new(watched);
             // Not before: what is sent by a line that turns out to be read by nobody is lost with it.
-            tell(Event::Connected(line));
-            loop {
-                if let Err(error) = watched.goes_on(|bytes| tell(Event::Received(line, bytes))).await {
-                    break error;
-                }
+            if let Some(shared) = me.upgrade() {
+                shared.step(Event::Connected(line));
+            }
+            let (watches, broken) = (Arc::downgrade(&watched), Mutex::default());
+            let reading = Arc::new(Reading { line, me, watched: watches, has_turn: Notify::new(), broken });
+            tokio::select! {
+                error = reading.until_broken() => error,
+                error = watched.writes() => error,
             }
         }
         Err(error) => error,

@@ -2,16 +2,15 @@
 //! once where he is, and what has come is read by whoever is there first. The order of what is sent is that in which it is
 //! added, and what has come is handed on in the order in which it came.
 //!
-//! A *driver* is the task that reads it as soon as something comes, where its lane is: in the client's own thread, or in
-//! the runtime of the caller.
+//! It is read as soon as something comes by the runtime where its lane is: that of the client's own thread, or the caller's.
 
-use std::future::pending;
+use crate::here::Here;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Shutdown, TcpStream};
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
@@ -33,19 +32,23 @@ pub(crate) struct Socket {
     /// For the driver: something is to be written.
     has_more: Notify,
     /// Whose it is: one that was forked from it has the same connection, and is to leave it alone.
-    process: u32,
+    here: Here,
     /// Somebody looks in a moment whether the driver has read what comes.
     is_seen_to: AtomicBool,
 }
 
 impl Socket {
-    pub(crate) fn new(stream: TcpStream, #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        here: Here,
+        #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>,
+    ) -> Self {
         let (added, writing, has_more, is_seen_to) = Default::default();
-        let (reading, process) = (Mutex::new(vec![0; READ]), process::id());
+        let reading = Mutex::new(vec![0; READ]);
         #[cfg(feature = "tls")]
-        return Self { stream, added, writing, reading, tls: tls.map(Mutex::new), has_more, is_seen_to, process };
+        return Self { stream, added, writing, reading, tls: tls.map(Mutex::new), has_more, is_seen_to, here };
         #[cfg(not(feature = "tls"))]
-        Self { stream, added, writing, reading, has_more, is_seen_to, process }
+        Self { stream, added, writing, reading, has_more, is_seen_to, here }
     }
 
     /// Adds what is to be sent, and sends nothing.
@@ -171,7 +174,7 @@ impl Socket {
     }
 
     pub(crate) fn is_here(&self) -> bool {
-        self.process == process::id()
+        self.here.is_here()
     }
 
     /// Its driver finds that it has ended.
@@ -198,32 +201,32 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Hands on what comes next, and writes meanwhile what is to be written.
-    ///
-    /// # Errors
-    /// It has broken.
-    pub(crate) async fn goes_on(&self, mut hand_on: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Hands on what comes, for as long as nothing is wrong. Ready if it has broken, or if more is there than is read at once.
+    pub(crate) fn poll_read(&self, context: &mut Context<'_>, mut hand_on: impl FnMut(&[u8])) -> Poll<io::Result<()>> {
         let socket = &self.socket;
         loop {
-            tokio::select! {
-                ready = self.readiness.ready(Interest::READABLE) => {
-                    let is_ended = ready?.is_read_closed() || socket.is_secret();
-                    if !socket.is_here() {
-                        return pending().await;
-                    }
-                    // What is read by somebody else meanwhile is not there, and that is no error.
-                    if !self.until_blocked(Interest::READABLE, || socket.read(is_ended, &mut hand_on))? {
-                        tokio::task::yield_now().await;
-                    }
-                    return Ok(());
-                }
-                () = socket.has_more.notified() => {
-                    // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
-                    tokio::task::yield_now().await;
-                    while !socket.has_written() {
-                        self.readiness.writable().await?;
-                        self.until_blocked(Interest::WRITABLE, || Ok(!socket.has_written()))?;
-                    }
+            ready!(self.readiness.poll_read_ready(context))?;
+            if !socket.is_here() {
+                return Poll::Pending;
+            }
+            // What is read by somebody else meanwhile is not there, and that is no error.
+            if !self.until_blocked(Interest::READABLE, || socket.read(socket.is_secret(), &mut hand_on))? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Writes what is to be written, until it has broken.
+    pub(crate) async fn writes(&self) -> io::Error {
+        loop {
+            self.socket.has_more.notified().await;
+            // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
+            tokio::task::yield_now().await;
+            while !self.socket.has_written() {
+                let written = self.readiness.writable().await;
+                let work = || Ok(!self.socket.has_written());
+                if let Err(error) = written.and_then(|()| self.until_blocked(Interest::WRITABLE, work)) {
+                    return error;
                 }
             }
         }
@@ -253,9 +256,9 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let ours = TcpStream::from(OwnedFd::from(ours));
         #[cfg(feature = "tls")]
-        let socket = Socket::new(ours, None);
+        let socket = Socket::new(ours, Here::new().unwrap(), None);
         #[cfg(not(feature = "tls"))]
-        let socket = Socket::new(ours);
+        let socket = Socket::new(ours, Here::new().unwrap());
         theirs.write_all(b"x").unwrap();
         let mut reads = 0;
         let is_all = socket.read(true, |_| {

@@ -9,9 +9,9 @@
 
 use crate::alarms::Alarms;
 use crate::foreign;
+use crate::here::Here;
 use rlock_client_core::{Error, ErrorKind};
 use std::io;
-use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use tokio::runtime::{Builder, Handle};
@@ -29,8 +29,7 @@ pub(crate) struct Thread {
     pub(crate) alarms: Arc<Alarms>,
     /// For those that open a connection there.
     pub(super) opening: Arc<Semaphore>,
-    /// In which it runs.
-    process: u32,
+    pub(crate) here: Here,
 }
 
 impl Thread {
@@ -51,8 +50,8 @@ impl Thread {
 
     fn begin() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (opening, process) = (Arc::new(Semaphore::new(OPENING_MAX)), process::id());
-        let thread = Self { runtime: runtime.handle().clone(), alarms: Alarms::begin()?, opening, process };
+        let (opening, here) = (Arc::new(Semaphore::new(OPENING_MAX)), Here::new()?);
+        let thread = Self { runtime: runtime.handle().clone(), alarms: Alarms::begin()?, opening, here };
         let all = move || {
             foreign::this_thread_is_ours();
             foreign::learn(&runtime);
@@ -64,7 +63,7 @@ impl Thread {
 
     /// Whether it is there: it belongs to this process, and not to the one that this was forked from.
     pub(crate) fn is_here(&self) -> bool {
-        self.process == process::id()
+        self.here.is_here()
     }
 
     /// # Errors

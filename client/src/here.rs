@@ -1,0 +1,20 @@
+//! The process in which something was made. A process that is forked from it has its memory and its connections, and none of
+//! its threads.
+
+use std::io;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Here(forkguard::Guard);
+
+impl Here {
+    /// # Errors
+    /// The system has no memory to count forks.
+    pub(crate) fn new() -> io::Result<Self> {
+        forkguard::Guard::try_new().map(Self).map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    /// It costs no system call.
+    pub(crate) fn is_here(&self) -> bool {
+        !self.0.clone().detected_fork()
+    }
+}
