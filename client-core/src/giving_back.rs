@@ -61,17 +61,11 @@ pub(super) struct Giving {
     wakes_at: Option<Instant>,
 }
 
-/// What is told unless a late answer says that it was held: the server has said so at that time. Then to go on, or not.
+/// What is told unless a late answer says that it was held: the server has said so at that time. Then it is asked again, or not.
 struct Absence {
     at: Instant,
     loss: Loss,
-    then: Next,
-}
-
-#[derive(Clone, Copy)]
-enum Next {
-    Done,
-    Again,
+    again: bool,
 }
 
 impl Giving {
@@ -159,7 +153,7 @@ impl Engine {
             if others_ask || hold.has_guards(giving.side) {
                 // The last guard of this owner to go will give back all.
                 giving.doubt.deepens(giving.interrupted.as_ref().unwrap_or(&Fault::timed_out().cause));
-                return self.listens(id, Absence { at: now, loss: Loss::NotHeld, then: Next::Done });
+                return self.listens(id, Absence { at: now, loss: Loss::NotHeld, again: false });
             }
         } else if hold.named && !hold.is_idle(giving.side) && !giving.is_vouched_at(now) {
             return self.one_failed(id, Fault::unreachable(too_late()));
@@ -180,7 +174,7 @@ impl Engine {
             return self.giving_answered_late(id, answer);
         }
         (giving.errand, giving.lane) = (0, Lane::Own);
-        let extent = giving.extent;
+        let (hold, side, extent) = (giving.hold, giving.side, giving.extent);
         if let Err(fault) = &answer {
             giving.doubt.misses(fault);
             if fault.doubts_the_server() && !fault.is_overdue() {
@@ -190,7 +184,10 @@ impl Engine {
         match (answer.and_then(|answer| request::released(&answer)), extent) {
             (Ok(true), _) => {
                 self.tells(id, Ok(()));
-                self.giving_is_done(id);
+                if extent == Extent::All {
+                    self.holds.entry(hold).and_modify(|hold| hold.all_given_back(side));
+                }
+                self.giving_is_over(id);
             }
             (Ok(false), _) => self.is_absent(id, Loss::NotHeld),
             (Err(fault), Extent::One) => self.one_failed(id, fault),
@@ -214,14 +211,14 @@ impl Engine {
             (giving.extent, giving.began, giving.until) = (Extent::All, now, now + giving.lease);
             return self.gives(id);
         }
-        self.tells_fault(id, fault, Next::Done);
+        self.tells_fault(id, fault);
     }
 
     fn all_failed(&mut self, id: u64, fault: Fault) {
         let (now, patience) = (self.now, self.settings.patience);
         let Some(giving) = self.givings.get_mut(&id) else { return };
         if !fault.may_pass() {
-            return self.tells_fault(id, fault, Next::Done);
+            return self.tells_fault(id, fault);
         }
         giving.until = (giving.began + giving.lease * LEASES_MAX).min(now + giving.lease);
         let next = (now + giving.short.next()).min(giving.until);
@@ -235,7 +232,7 @@ impl Engine {
         self.gives_again(id, next);
     }
 
-    fn tells_fault(&mut self, id: u64, fault: Fault, next: Next) {
+    fn tells_fault(&mut self, id: u64, fault: Fault) {
         let Some(hold) = self.givings.get(&id).and_then(|giving| self.holds.get(&giving.hold)) else { return };
         // With something else in its place, it is not held.
         if fault.is_overwritten() {
@@ -244,16 +241,15 @@ impl Engine {
         }
         let error = fault.into_error(&hold.key);
         self.tells(id, Err(error));
-        self.goes_on(id, next);
+        self.giving_is_over(id);
     }
 
     /// The server says that it is not held.
     fn is_absent(&mut self, id: u64, loss: Loss) {
         let Some(giving) = self.givings.get(&id) else { return };
         let Some(hold) = self.holds.get(&giving.hold) else { return };
-        let goes_on = loss == Loss::NotHeld && giving.extent == Extent::All && hold.is_doubtful(giving.side);
-        let then = if goes_on { Next::Again } else { Next::Done };
-        self.listens(id, Absence { at: self.now, loss, then });
+        let again = loss == Loss::NotHeld && giving.extent == Extent::All && hold.is_doubtful(giving.side);
+        self.listens(id, Absence { at: self.now, loss, again });
     }
 
     /// For answers that are late, if any may come. A server that answers now has sent them by now, or never will.
@@ -285,7 +281,7 @@ impl Engine {
 
     fn heard_enough(&mut self, id: u64, was_held: bool) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
-        let Some(Absence { at, loss, then }) = giving.listens.take() else { return };
+        let Some(Absence { at, loss, again }) = giving.listens.take() else { return };
         giving.doubt.stays();
         let Some(hold) = self.holds.get(&giving.hold) else { return };
         let has_ended = !giving.is_vouched_at(at);
@@ -296,17 +292,12 @@ impl Engine {
             (None, _) => Error::lost(&hold.key, loss),
         };
         self.tells(id, if was_held { Ok(()) } else { Err(error) });
-        self.goes_on(id, then);
-    }
-
-    fn goes_on(&mut self, id: u64, next: Next) {
-        let now = self.now;
-        match (next, self.givings.get_mut(&id)) {
-            (Next::Again, Some(giving)) => {
-                let at = (now + giving.growing.next()).min(giving.until);
+        match self.givings.get_mut(&id).filter(|_| again) {
+            Some(giving) => {
+                let at = (self.now + giving.growing.next()).min(giving.until);
                 self.gives_again(id, at);
             }
-            (Next::Done, _) | (_, None) => self.giving_is_over(id),
+            None => self.giving_is_over(id),
         }
     }
 
@@ -341,15 +332,6 @@ impl Engine {
             };
             self.effects.push(Effect::Notify(caller, Answer::Released(result)));
         }
-    }
-
-    fn giving_is_done(&mut self, id: u64) {
-        if let Some(giving) = self.givings.get(&id).filter(|giving| giving.extent == Extent::All) {
-            if let Some(hold) = self.holds.get_mut(&giving.hold) {
-                hold.all_given_back(giving.side);
-            }
-        }
-        self.giving_is_over(id);
     }
 
     fn giving_is_over(&mut self, id: u64) {

@@ -267,8 +267,8 @@ impl Engine {
 
     /// `secret`: a text that no other client has and that cannot be guessed.
     pub fn new(route: Route, settings: Settings, secret: String, now: Instant) -> Self {
-        let (nodes, lines, parked, learning, holds, named, attempts, crowds, givings) = Default::default();
-        let (due, unconfirmed, rounds, timers, settling, effects) = Default::default();
+        let (nodes, lines, holds, named, attempts, crowds, givings, due) = Default::default();
+        let (parked, learning, unconfirmed, rounds, timers, settling, effects) = Default::default();
         Self {
             settings,
             secret,

@@ -1,10 +1,15 @@
-//! Connections, and the requests on them. A *line* is one connection to a server. What is asked goes by the lane that it
-//! was given to, over a line that is opened when it is wanted:
+//! Connections, and the requests on them. A *line* is one connection to a server. **An answer comes where it is awaited, and
+//! nothing stands behind what a server keeps waiting.** So each request has a lane, whose line is opened when it is wanted:
 //!
 //! - **Own**: renewals, and all that goes on in the background.
-//! - **Caller**: what a task waits for, read where that task runs, so that no other thread has to be woken.
+//! - **Caller**: what a task waits for, read in the runtime where that task is, so that no other thread has to be woken. A
+//!   task alone takes 20 µs of processor time for a cycle in place of 27; a thousand of them gain 6 %.
 //! - **Poll**: the events of a session, for which a server keeps its client waiting.
-//! - **Spare**: WAIT, behind which a server answers nothing else meanwhile.
+//! - **Spare**: WAIT, behind which a server answers nothing else meanwhile. It is kept for the next one: to open it for each
+//!   takes 143 µs for a confirmed cycle in place of 49.
+//!
+//! The only request under way is sent at once, and others with what else is sent in a moment: all at once takes a thousand
+//! tasks 16 µs for a cycle in place of 9, and all in a moment takes one task 45 µs in place of 27.
 //!
 //! **An answer that is late may still come.** A line on which one is overdue is used for nothing new, and kept for a
 //! while: to a release it matters what the server says, however late that is.
@@ -111,16 +116,18 @@ impl Engine {
         Some(id)
     }
 
+    fn line_in(&self, node: NodeId, lane: Lane) -> Option<&Line> {
+        self.lines.get(&self.nodes.get(&node)?.line(lane)?)
+    }
+
     /// Whether a caller's own line is there and open.
     pub(super) fn is_open_for(&self, node: NodeId, lane: Lane) -> bool {
-        let line = self.nodes.get(&node).and_then(|node| node.line(lane));
-        line.and_then(|line| self.lines.get(&line)).is_some_and(|line| line.is_open)
+        self.line_in(node, lane).is_some_and(|line| line.is_open)
     }
 
     /// Whether nothing is under way on a line, if there is one.
     pub(super) fn is_quiet(&self, node: NodeId, lane: Lane) -> bool {
-        let line = self.nodes.get(&node).and_then(|node| node.line(lane));
-        line.and_then(|line| self.lines.get(&line)).is_none_or(|line| line.queued.is_empty() && line.pending.is_empty())
+        self.line_in(node, lane).is_none_or(|line| line.queued.is_empty() && line.pending.is_empty())
     }
 
     /// Writes a request, unless nobody wants its answer any more.

@@ -4,8 +4,8 @@ use crate::alarms::Alarm;
 use crate::lease::{Lease, Lost};
 use crate::logs;
 use crate::shell::Shared;
-use crate::told::{Granted, Telling, Told};
-use rlock_client_core::{CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
+use crate::told::Telling;
+use rlock_client_core::{Answer, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::iter;
@@ -29,14 +29,13 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<V
     Acquiring { shared, caller, telling, is_over: false }.await
 }
 
-fn held(shared: &Arc<Shared>, granted: Granted) -> Vec<HeldLock> {
-    let Granted { mut grant, lease, more } = granted;
-    let more = std::mem::take(&mut grant.more).into_iter().zip(more);
-    let each = |(grant, lease)| {
+fn held(shared: &Arc<Shared>, mut grant: Grant) -> Vec<HeldLock> {
+    let more = std::mem::take(&mut grant.more);
+    let each = |grant| {
         logs::acquired(&grant);
-        HeldLock { shared: shared.clone(), grant, lease, is_released: false }
+        HeldLock { shared: shared.clone(), lease: shared.lease(&grant), grant, is_released: false }
     };
-    iter::once((grant, lease)).chain(more).map(each).collect()
+    iter::once(grant).chain(more).map(each).collect()
 }
 
 /// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard.
@@ -54,8 +53,8 @@ impl Future for Acquiring<'_> {
         let told = ready!(Pin::new(&mut self.telling).poll(context));
         self.is_over = true;
         Poll::Ready(match told {
-            Told::Acquired(outcome) => outcome.map(|granted| granted.map(|granted| held(self.shared, granted))),
-            Told::Released(_) | Told::Replied(_) => Ok(None),
+            Answer::Acquired(outcome) => outcome.map(|grant| grant.map(|grant| held(self.shared, grant))),
+            Answer::Released(_) | Answer::Replied(_) => Ok(None),
         })
     }
 }
@@ -67,8 +66,8 @@ impl Drop for Acquiring<'_> {
         }
         // Behind this step no answer comes any more.
         self.shared.step(Event::Abandon(self.caller));
-        if let Some(Told::Acquired(Ok(Some(granted)))) = self.telling.unheard() {
-            drop(held(self.shared, granted));
+        if let Some(Answer::Acquired(Ok(Some(grant)))) = self.telling.unheard() {
+            drop(held(self.shared, grant));
         }
     }
 }
@@ -143,8 +142,8 @@ impl HeldLock {
                 // A forked process holds nothing.
                 None => Err(Error::lost(&about, lease.loss())),
                 Some(telling) => match telling.await {
-                    Told::Released(released) => released,
-                    Told::Acquired(_) | Told::Replied(_) => Err(Error::new(ErrorKind::Unavailable, &about)),
+                    Answer::Released(released) => released,
+                    Answer::Acquired(_) | Answer::Replied(_) => Err(Error::new(ErrorKind::Unavailable, &about)),
                 },
             }
         }

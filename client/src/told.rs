@@ -1,29 +1,14 @@
 //! The way of an answer to its caller: put there while the engine's lock is held, so that either the answer or the word that
 //! the caller has gone comes first. The caller is woken behind the lock.
 
-use crate::lease::Lease;
-use rlock_client_core::{Error, Fault, Grant, Reply};
+use rlock_client_core::Answer;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What callers wait for.
-pub(crate) enum Told {
-    Acquired(Result<Option<Granted>, Error>),
-    Released(Result<(), Error>),
-    Replied(Result<Reply, Fault>),
-}
-
-/// A grant, and what is known of its lease and of those that were granted with it.
-pub(crate) struct Granted {
-    pub grant: Grant,
-    pub lease: Arc<Lease>,
-    pub more: Vec<Arc<Lease>>,
-}
-
 #[derive(Default)]
 struct State {
-    told: Option<Told>,
+    answer: Option<Answer>,
     waker: Option<Waker>,
 }
 
@@ -34,15 +19,15 @@ pub(crate) struct Telling(Arc<Mutex<State>>);
 impl Telling {
     /// Returns what to wake.
     #[must_use]
-    pub(crate) fn tell(&self, told: Told) -> Option<Waker> {
+    pub(crate) fn tell(&self, answer: Answer) -> Option<Waker> {
         let mut state = self.state();
-        state.told = Some(told);
+        state.answer = Some(answer);
         state.waker.take()
     }
 
     /// What was told and not heard.
-    pub(crate) fn unheard(&self) -> Option<Told> {
-        self.state().told.take()
+    pub(crate) fn unheard(&self) -> Option<Answer> {
+        self.state().answer.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -51,12 +36,12 @@ impl Telling {
 }
 
 impl Future for Telling {
-    type Output = Told;
+    type Output = Answer;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Told> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.state();
-        if let Some(told) = state.told.take() {
-            return Poll::Ready(told);
+        if let Some(answer) = state.answer.take() {
+            return Poll::Ready(answer);
         }
         let before = match &mut state.waker {
             Some(known) if known.will_wake(context.waker()) => None,

@@ -15,7 +15,7 @@ use super::thread::Thread;
 use crate::foreign::{self, heard};
 use crate::lease::Lease;
 use crate::logs;
-use crate::told::{Granted, Telling, Told};
+use crate::told::Telling;
 use rlock_client_core::{
     Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, Grant, GuardId, Lane, LineId, Log, NodeId, Reply,
     Settings,
@@ -194,8 +194,10 @@ impl Shared {
                     }
                     Effect::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
                     Effect::Notify(caller, answer) => {
-                        let told = told(answer, leases);
-                        let waker = callers.remove(&caller).and_then(|telling| telling.tell(told));
+                        if let Answer::Acquired(Ok(Some(grant))) = &answer {
+                            leases.extend(grant.all().map(|it| (it.guard, Arc::new(Lease::new(it.until)))));
+                        }
+                        let waker = callers.remove(&caller).and_then(|telling| telling.tell(answer));
                         later.extend(waker.map(Later::Wake));
                     }
                     Effect::Guard(guard, standing) => {
@@ -301,8 +303,8 @@ impl Shared {
         self.thread.check(about)?;
         let (_, telling) = self.asks(event);
         let answer = match heard(telling).await {
-            Told::Replied(answer) => answer,
-            Told::Acquired(_) | Told::Released(_) => Err(Fault::broken()),
+            Answer::Replied(answer) => answer,
+            Answer::Acquired(_) | Answer::Released(_) => Err(Fault::broken()),
         };
         answer.map_err(|fault| fault.into_error(about))
     }
@@ -319,6 +321,11 @@ impl Shared {
     #[cfg(feature = "commands")]
     pub(crate) fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
         self.inner().engine.masters()
+    }
+
+    /// What is known of the lease of a grant, until its guard goes.
+    pub(crate) fn lease(&self, grant: &Grant) -> Arc<Lease> {
+        self.inner().leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone()
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -365,21 +372,6 @@ enum Later {
     Connect(LineId, Lane, Arc<Address>),
     LookUp,
     Log(Log),
-}
-
-/// The engine's answer, with what its caller is to know of the leases that it has.
-fn told(answer: Answer, leases: &mut BTreeMap<GuardId, Arc<Lease>>) -> Told {
-    let mut lease =
-        |grant: &Grant| leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone();
-    match answer {
-        Answer::Acquired(Ok(Some(grant))) => {
-            let (lease, more) = (lease(&grant), grant.more.iter().map(lease).collect());
-            Told::Acquired(Ok(Some(Granted { grant, lease, more })))
-        }
-        Answer::Acquired(outcome) => Told::Acquired(outcome.map(|_| None)),
-        Answer::Released(released) => Told::Released(released),
-        Answer::Replied(reply) => Told::Replied(reply),
-    }
 }
 
 /// Steps the engine when it is time.
