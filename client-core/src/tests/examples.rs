@@ -234,6 +234,24 @@ fn a_renewal_that_is_answered_late_counts() {
     world.comes_to_rest();
 }
 
+/// The connection is dead, and an acquire of the owner is on it: its answer may take as long as the lease.
+#[test]
+fn a_lease_does_not_wait_for_a_silent_request_of_its_owner() {
+    let mut world = story("a renewal behind a silent request");
+    world.take(Move::Acquire(owned(SECOND * 3)));
+    world.is_quiet();
+    world.take(Move::IsCut(world.lines()[0]));
+    world.take(Move::Acquire(owned(SECOND * 3)));
+    for _ in 0..30 {
+        world.take(Move::Waits(SECOND / 10));
+        while let Some(next) = world.possible().into_iter().next() {
+            world.take(next);
+        }
+    }
+    assert!(!world.guards[&1].is_lost, "nobody renewed it");
+    world.comes_to_rest();
+}
+
 fn confirmed(lease: Duration) -> Wanted {
     Wanted { confirmed: true, ..owned(lease) }
 }
