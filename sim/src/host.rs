@@ -5,7 +5,7 @@ use crate::keyspace::Keyspace;
 use crate::record::{Clocks, View};
 use rlock_core::lock::{Changes, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{
-    Answer, Engine, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose, WaitsFor,
+    Act, Answer, Engine, Host, Kept, LockName, Most, Note, Paused, Permission, Purpose, User, WaitsFor,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,8 +35,6 @@ pub struct Memory<W = ()> {
     pub limits: Cell<Limits>,
     pub has_memory: Cell<bool>,
     pub grace_ms: Cell<i64>,
-    /// What was last told of the grace.
-    pub grace_news: Cell<Option<GraceNews>>,
     /// Until when nothing may be granted or renewed.
     pub held_back_until: Cell<UnixMs>,
     /// While writes are paused: when to try again.
@@ -124,6 +122,14 @@ pub struct Answered {
     pub answer: Option<Answer>,
 }
 
+/// How much there may be of what the engine keeps in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub blocked: usize,
+    pub tickets: Most,
+    pub sessions: Most,
+}
+
 /// As many as the module has by default.
 const LIMITS: Limits = Limits {
     blocked: 10_000,
@@ -141,7 +147,7 @@ impl<W> Memory<W> {
     pub fn watched_by(watcher: W) -> Self {
         let (keyspace, published, inbox, waits, answers, caller) = Default::default();
         let (steady_ms, clocks, grace_ms, held_back_until, paused, rests_until) = Default::default();
-        let (has_user, database, selected, grace_news) = Default::default();
+        let (has_user, database, selected) = Default::default();
         let (may_block, has_memory, limits) = (Cell::new(true), Cell::new(true), Cell::new(LIMITS));
         let (turn, turn_left) = (Cell::new(1_000), Cell::new(1_000));
         Self {
@@ -160,7 +166,6 @@ impl<W> Memory<W> {
             limits,
             has_memory,
             grace_ms,
-            grace_news,
             held_back_until,
             paused,
             rests_until,
@@ -196,6 +201,15 @@ impl<W> Memory<W> {
         self.keyspace.borrow().now()
     }
 
+    /// For how long nothing may be granted or renewed yet.
+    fn held_back_ms(&self) -> i64 {
+        let left_ms = (self.held_back_until.get() - self.now()).max(0);
+        if left_ms > 0 {
+            self.rests_until.set(self.rests_until.get().max(self.held_back_until.get()));
+        }
+        left_ms
+    }
+
     /// What is left of the turn.
     pub fn turn_left(&self) -> u32 {
         self.turn_left.get()
@@ -220,10 +234,6 @@ impl<W> Memory<W> {
 
 impl<W: Watcher> Host for Memory<W> {
     type Client = Client;
-    type Text<'a>
-        = &'a [u8]
-    where
-        W: 'a;
     type OwnText = Vec<u8>;
     type Lock<'a>
         = View<'a, Ref<'a, Keyspace>>
@@ -246,21 +256,8 @@ impl<W: Watcher> Host for Memory<W> {
         self.steady_ms.get()
     }
 
-    fn held_back_ms(&self) -> i64 {
-        let left_ms = (self.held_back_until.get() - self.now()).max(0);
-        if left_ms > 0 {
-            self.rests_until.set(self.rests_until.get().max(self.held_back_until.get()));
-        }
-        left_ms
-    }
-
     fn grace_ms(&self) -> i64 {
         self.grace_ms.get()
-    }
-
-    fn tell_grace(&self, news: GraceNews) {
-        let has_begun = matches!(self.grace_news.replace(Some(news)), Some(GraceNews::Begins { .. }));
-        assert!(has_begun || matches!(news, GraceNews::Begins { .. }), "a grace is over that had not begun");
     }
 
     fn turn_is_over(&self) -> bool {
@@ -268,21 +265,14 @@ impl<W: Watcher> Host for Memory<W> {
         self.turn_left.get() == 0
     }
 
-    fn has_user(&self, name: &[u8]) -> bool {
-        self.has_user.borrow().as_ref().is_none_or(|has_user| has_user(name))
-    }
-
-    fn clients_are_paused(&self) -> bool {
-        // A pause of writes: calls for events are not among them.
-        false
+    /// A pause is one of writes: calls for events are not kept back.
+    fn user(&self, name: &[u8]) -> User {
+        let is_there = self.has_user.borrow().as_ref().is_none_or(|has_user| has_user(name));
+        if is_there { User::IsThere } else { User::IsGone }
     }
 
     fn own(&self, bytes: &[u8]) -> Vec<u8> {
         bytes.to_vec()
-    }
-
-    fn lend<'a>(&'a self, text: &'a Vec<u8>) -> &'a [u8] {
-        text
     }
 
     fn database(&self) -> i32 {
@@ -331,36 +321,32 @@ impl<W: Watcher> Host for Memory<W> {
         self.keyspace.borrow().snapshot(self.database.get(), key, most)
     }
 
-    fn fitness(&self) -> Fitness {
-        self.pause().map_or(Fitness::OfKey, |paused| Fitness::Unfit(paused.for_ms))
-    }
-
-    fn permission(&self, _key: &[u8], _purpose: Purpose) -> Permission {
-        self.pause().map_or(Permission::Granted, |paused| Permission::Later(paused.for_ms))
-    }
-
-    fn may_touch_any_key(&self) -> bool {
-        true
+    fn permission(&self, key: Option<&[u8]>, purpose: Purpose) -> Permission {
+        let held_back_ms = if key.is_none() { self.held_back_ms() } else { 0 };
+        let pause = || if purpose == Purpose::Command { None } else { self.pause() };
+        match (held_back_ms, pause()) {
+            (1.., _) => Permission::Later(held_back_ms),
+            (_, Some(paused)) => Permission::Later(paused.for_ms),
+            (_, None) if key.is_none() && purpose == Purpose::Grant => Permission::OfKey,
+            (_, None) => Permission::Granted,
+        }
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
         self.keyspace.borrow().left_until_next(lock.database, lock.key)
     }
 
-    fn limits(&self) -> Limits {
-        self.limits.get()
+    fn limit(&self, of: Kept) -> Option<Most> {
+        let Limits { blocked, tickets, sessions } = self.limits.get();
+        match of {
+            Kept::Blocked => Some(Most { all: blocked, of_user: blocked }),
+            Kept::Tickets => Some(tickets),
+            Kept::Sessions => self.has_memory.get().then_some(sessions),
+        }
     }
 
-    fn has_memory(&self) -> bool {
-        self.has_memory.get()
-    }
-
-    fn listen(&self, _side: Side) {
-        // Every change is told.
-    }
-
-    fn may_block(&self) -> bool {
-        self.may_block.get()
+    fn allows(&self, what: Act) -> bool {
+        what == Act::TouchAnyKey || self.may_block.get()
     }
 
     fn block(&self) -> Option<Client> {
@@ -368,8 +354,9 @@ impl<W: Watcher> Host for Memory<W> {
         Some(Client { id, answers: Some(Rc::clone(&self.answers)) })
     }
 
-    fn blocked(&self, client: &Client, waits_for: WaitsFor) {
-        self.waits.borrow_mut().insert(client.id, waits_for);
+    /// Every change is told, whatever is waited for.
+    fn waits(&self, _side: Option<Side>, client: Option<(&Client, WaitsFor)>) {
+        self.waits.borrow_mut().extend(client.map(|(client, waits_for)| (client.id, waits_for)));
     }
 
     fn answer(&self, mut client: Client, answer: Answer) {

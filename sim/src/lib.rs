@@ -15,7 +15,7 @@ mod plain;
 mod record;
 mod reference;
 
-pub use host::{Answered, Client, Commit, HasUser, Memory, Selected, Watcher};
+pub use host::{Answered, Client, Commit, HasUser, Limits, Memory, Selected, Watcher};
 pub use keyspace::{Entry, Keyspace, Permits, Value};
 pub use plain::Plain;
 pub use record::{Clocks, View};

@@ -2,7 +2,8 @@
 
 use super::server::State;
 use rlock_core::lock::decimal;
-use rlock_core::waiting::{Limits, Most};
+use rlock_core::waiting::Most;
+use rlock_sim::Limits;
 
 pub struct Settings {
     /// Whether a fencing token is never below the time.

@@ -4,7 +4,7 @@
 use super::agenda::Broken;
 use super::commands::Rejected;
 use super::engine::Engine;
-use super::host::{Host, Permission, Purpose, Trigger};
+use super::host::{Host, OwnText, Permission, Purpose, Text, Trigger};
 use super::queue::LockName;
 use crate::lock::{BROKEN_MAX, Change, Changes, Holds, Observed, Plan, Record};
 
@@ -16,7 +16,7 @@ impl<C> Engine<C> {
     ///
     /// # Errors
     /// With nothing changed.
-    pub fn break_lock<'a, H: Host<Client = C>>(&mut self, host: &'a H, key: H::Text<'a>) -> Result<bool, Rejected> {
+    pub fn break_lock<'a, H: Host<Client = C>>(&mut self, host: &'a H, key: Text<'a, H>) -> Result<bool, Rejected> {
         // The turn begins here: what of it the lock itself takes is not left for its read holds.
         host.turn_is_over();
         let database = host.database();
@@ -26,7 +26,7 @@ impl<C> Engine<C> {
         };
         // An empty name, which no holder has: no hold of its own is changed.
         let (key, nobody) = (host.own(key.as_ref()), host.own(b""));
-        let (key, nobody) = (host.lend(&key), host.lend(&nobody));
+        let (key, nobody) = (key.lend(), nobody.lend());
         let record = host.open(key, nobody);
         let breaking = snapshot.break_up(record.derived_keys_are_reachable());
         self.release_open(host, key, record, &Plan::of(nobody, &breaking.lock), Trigger::Command)?;
@@ -54,10 +54,10 @@ impl<C> Engine<C> {
         // The server has checked the command itself.
         let permission = match trigger {
             Trigger::Command => Permission::Granted,
-            Trigger::Event => host.permission(host.lend(&key), Purpose::Release),
+            Trigger::Event => host.permission(Some(key.lend()), Purpose::Release),
         };
         match permission {
-            Permission::Granted => {}
+            Permission::Granted | Permission::OfKey => {}
             Permission::Later(ms) => {
                 broken.holds.push((holder, holds));
                 self.rest(host, ms);
@@ -66,7 +66,7 @@ impl<C> Engine<C> {
             // They went with their slot.
             Permission::Elsewhere => return true,
         }
-        let record = host.open(host.lend(&key), host.lend(&name));
+        let record = host.open(key.lend(), name.lend());
         // The holder may have read holds again, under the lowest numbers.
         let present = match record.observe() {
             Ok(Observed::ReadWrite(lock)) => lock.reads,
@@ -77,7 +77,7 @@ impl<C> Engine<C> {
         if let Ok(count @ 1..) = Holds::try_from(count) {
             let changes = Changes::of([Some(Change::DropHolds { first: left.saturating_add(1), count })]);
             // It creates no key, so it is never refused.
-            _ = host.commit(record, &Plan::of(host.lend(&name), &changes), Vec::new());
+            _ = host.commit(record, &Plan::of(name.lend(), &changes), Vec::new());
         }
         if left > present {
             broken.holds.push((holder, left));

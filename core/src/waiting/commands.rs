@@ -3,10 +3,10 @@
 
 use super::agenda::{Cancelled, Cancelling, TicketNames};
 use super::engine::Engine;
-use super::host::{Answer, Host, Paused, Trigger, WaitsFor};
+use super::host::{Act, Answer, Host, Kept, Paused, Permission, Purpose, Text, Trigger, WaitsFor};
 use super::queue::{Joins, LockName, QueueFull, Ticket};
 use super::serve::{Settled, Tried, acquire_open, lease_end};
-use super::sessions::{NoSession, Room};
+use super::sessions::NoSession;
 use super::tickets::Call;
 use super::tickets::Use;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
@@ -117,9 +117,9 @@ impl<C> Engine<C> {
     pub fn acquire<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
-        wish: &Wish<H::Text<'a>>,
-        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+        key: Text<'a, H>,
+        wish: &Wish<Text<'a, H>>,
+        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
     ) -> Result<Acquiring, Rejected> {
         may_go_on(host)?;
         let is_by_ticket = waiting.is_some_and(|waiting| waiting.ticket.is_some());
@@ -156,9 +156,9 @@ impl<C> Engine<C> {
     pub fn acquire_all<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        keys: &[H::Text<'a>],
-        wish: &Wish<H::Text<'a>>,
-        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+        keys: &[Text<'a, H>],
+        wish: &Wish<Text<'a, H>>,
+        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
     ) -> Result<Acquiring, Rejected> {
         may_go_on(host)?;
         if wish.fenced && one_counts_for_another(keys) {
@@ -206,9 +206,9 @@ impl<C> Engine<C> {
     fn waits_already<'a, H: Host<Client = C>>(
         &self,
         host: &'a H,
-        keys: &[H::Text<'a>],
-        wish: &Wish<H::Text<'a>>,
-        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+        keys: &[Text<'a, H>],
+        wish: &Wish<Text<'a, H>>,
+        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
     ) -> Result<bool, Rejected> {
         let Some((session, ticket)) = waiting.and_then(|waiting| waiting.ticket) else { return Ok(false) };
         let (locks, wish) = (names_of(host, keys), wish.with_holder(wish.holder.as_ref()));
@@ -223,12 +223,12 @@ impl<C> Engine<C> {
     fn wait<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        request: &Request<'_, H::Text<'a>>,
-        waiting: Option<Waiting<(SessionId, H::Text<'a>)>>,
+        request: &Request<'_, Text<'a, H>>,
+        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
         busy: &[(usize, Busy)],
     ) -> Result<Acquiring, Rejected> {
         let by_ticket = waiting.and_then(|waiting| waiting.ticket);
-        let waiting = waiting.filter(|_| by_ticket.is_some() || host.may_block());
+        let waiting = waiting.filter(|_| by_ticket.is_some() || host.allows(Act::Block));
         let Some(Waiting { limit_ms, max, .. }) = waiting else { return Ok(self.refuse(host, request.keys, busy)) };
         if busy.iter().any(|(_, busy)| busy.waits_for_itself) {
             return Err(Refusal::Deadlock.into());
@@ -249,7 +249,6 @@ impl<C> Engine<C> {
         if session.is_some() || former.is_none_or(|former| self.client(former).is_none()) {
             self.check_room(host, session, locks.len())?;
         }
-        host.listen(request.wish.side);
         let Some(waiter) = waiter_for(host, request, by_ticket) else {
             return Ok(self.refuse(host, request.keys, busy));
         };
@@ -262,9 +261,9 @@ impl<C> Engine<C> {
         let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
         let ticket = self.join(locks, &joins, waiter, now, deadline).map_err(|QueueFull| full)?;
         self.look_again(locks, busy, former.is_some() || request.is_of_several, now);
-        let Some(client) = self.client(ticket) else { return Ok(Acquiring::Waiting) };
-        host.blocked(client, WaitsFor::Lock(ticket));
-        Ok(Acquiring::Blocked(ticket))
+        let client = self.client(ticket);
+        host.waits(Some(request.wish.side), client.map(|client| (client, WaitsFor::Lock(ticket))));
+        Ok(if client.is_some() { Acquiring::Blocked(ticket) } else { Acquiring::Waiting })
     }
 
     /// Has the locks of a new waiter looked at when they may be free: of those that were free already, at once if the waiter may
@@ -289,16 +288,13 @@ impl<C> Engine<C> {
         locks: usize,
     ) -> Result<(), Rejected> {
         let fits = |claims: usize, most| claims.saturating_add(locks) <= most;
-        let limits = host.limits();
         let Some(session) = session else {
-            return if fits(self.claims_of_clients(), limits.blocked) { Ok(()) } else { Err(Rejected::QueueFull) };
+            let most = host.limit(Kept::Blocked).filter(|most| fits(self.claims_of_clients(), most.all));
+            return most.map(|_| ()).ok_or(Rejected::QueueFull);
         };
-        let most = limits.tickets;
-        match () {
-            () if !fits(self.claims_of_tickets(), most.all) => Err(Rejected::TicketsFull),
-            () if !fits(self.claims_of_user(session), most.of_user()) => Err(Rejected::TicketsOfUserFull),
-            () => Ok(()),
-        }
+        let most = host.limit(Kept::Tickets).filter(|most| fits(self.claims_of_tickets(), most.all));
+        let fits_user = fits(self.claims_of_user(session), most.ok_or(Rejected::TicketsFull)?.of_user());
+        if fits_user { Ok(()) } else { Err(Rejected::TicketsOfUserFull) }
     }
 
     /// Where a new waiter stands in the queue of each lock: in the place of the former request of its holder; before all others
@@ -326,7 +322,7 @@ impl<C> Engine<C> {
     fn refuse<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        keys: &[H::Text<'a>],
+        keys: &[Text<'a, H>],
         busy: &[(usize, Busy)],
     ) -> Acquiring {
         let left_of = |(number, busy): &(usize, Busy)| match (busy.left_ms, keys.get(*number)) {
@@ -345,8 +341,8 @@ impl<C> Engine<C> {
     fn open<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
-        wish: &Wish<H::Text<'a>>,
+        key: Text<'a, H>,
+        wish: &Wish<Text<'a, H>>,
     ) -> Opened<H::Lock<'a>> {
         let record = host.open(key, wish.holder);
         if self.length() == 0 {
@@ -358,8 +354,8 @@ impl<C> Engine<C> {
     fn opened_among_waiters<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
-        wish: &Wish<H::Text<'a>>,
+        key: Text<'a, H>,
+        wish: &Wish<Text<'a, H>>,
         record: H::Lock<'a>,
     ) -> Opened<H::Lock<'a>> {
         let opened = |record, ahead| Opened { record, ahead, overtaken: Vec::new() };
@@ -391,8 +387,8 @@ impl<C> Engine<C> {
     pub fn release<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
-        holder: H::Text<'a>,
+        key: Text<'a, H>,
+        holder: Text<'a, H>,
         want: Release,
     ) -> Result<Released, Rejected> {
         // Of what stays a lease may begin anew.
@@ -412,8 +408,8 @@ impl<C> Engine<C> {
     pub fn renew<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
-        holder: H::Text<'a>,
+        key: Text<'a, H>,
+        holder: Text<'a, H>,
         lease: Lease,
     ) -> Result<Renewed, Rejected> {
         may_go_on(host)?;
@@ -440,19 +436,18 @@ impl<C> Engine<C> {
         wait_ms: Option<i64>,
     ) -> Result<Polled, NoSession> {
         let now = host.now();
-        let room = Room { most: host.limits().sessions, has_memory: host.has_memory() };
-        let (session, former) = match self.call(name, owner, call, room, now) {
+        let (session, former) = match self.call(name, owner, call, || host.limit(Kept::Sessions), now) {
             Err(NoSession::TakenOver) => return Ok(Polled::TakenOver),
             called => called?,
         };
         if let Some(former) = former {
             host.answer(former, Answer::Events);
         }
-        let limit_ms = wait_ms.filter(|_| !self.has_news(session) && host.may_block());
+        let limit_ms = wait_ms.filter(|_| !self.has_news(session) && host.allows(Act::Block));
         let Some((limit_ms, client)) = limit_ms.and_then(|limit_ms| Some((limit_ms, host.block()?))) else {
             return Ok(Polled::Answered(session));
         };
-        host.blocked(&client, WaitsFor::Events(session));
+        host.waits(None, Some((&client, WaitsFor::Events(session))));
         self.wait_for_events(session, client, limit_ms, now);
         Ok(Polled::Waits(session))
     }
@@ -468,7 +463,7 @@ impl<C> Engine<C> {
         session: SessionId,
         names: TicketNames,
     ) -> Result<Option<Vec<Cancelled>>, Rejected> {
-        let may_wait = host.may_block();
+        let may_wait = host.allows(Act::Block);
         let is_many = names.len() > CANCELLED_AT_ONCE;
         let mut cancelling = Cancelling { client: None, session, names, done: Vec::new() };
         if !is_many {
@@ -479,7 +474,7 @@ impl<C> Engine<C> {
         }
         match may_wait.then(|| host.block()).flatten() {
             Some(client) => {
-                host.blocked(&client, WaitsFor::Cancel);
+                host.waits(None, Some((&client, WaitsFor::Cancel)));
                 cancelling.client = Some(client);
                 self.cancelling.push_back(cancelling);
                 Ok(None)
@@ -519,8 +514,8 @@ impl<C> Engine<C> {
 /// The waiter of a request: a ticket, or the client of the command, blocked. None if it cannot be blocked.
 fn waiter_for<'a, H: Host>(
     host: &'a H,
-    request: &Request<'_, H::Text<'a>>,
-    by_ticket: Option<(SessionId, H::Text<'a>)>,
+    request: &Request<'_, Text<'a, H>>,
+    by_ticket: Option<(SessionId, Text<'a, H>)>,
 ) -> Option<Waiter<H::Client>> {
     let holder = request.wish.holder.as_ref();
     let (recipient, names) = match by_ticket {
@@ -533,7 +528,8 @@ fn waiter_for<'a, H: Host>(
 /// A server that stood still grants and renews nothing until it knows whether it is a master still.
 #[inline]
 fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
-    if host.held_back_ms() > 0 { Err(Rejected::StoodStill) } else { Ok(()) }
+    let permission = host.permission(None, Purpose::Command);
+    if matches!(permission, Permission::Later(_)) { Err(Rejected::StoodStill) } else { Ok(()) }
 }
 
 /// Whether one of these keys is the fencing counter of another: a lock cannot count. It would be found out only when the
@@ -543,10 +539,10 @@ fn one_counts_for_another<K: AsRef<[u8]>>(keys: &[K]) -> bool {
     all.iter().any(|key| names::fencing_counter(key, |counter| all.contains(counter)))
 }
 
-fn names_of<'a, H: Host>(host: &H, keys: &'a [H::Text<'_>]) -> Vec<LockName<'a>> {
+fn names_of<'a, H: Host>(host: &H, keys: &'a [Text<'_, H>]) -> Vec<LockName<'a>> {
     keys.iter().map(|key| name_of(host, key)).collect()
 }
 
-fn name_of<'a, H: Host>(host: &H, key: &'a H::Text<'_>) -> LockName<'a> {
+fn name_of<'a, H: Host>(host: &H, key: &'a Text<'_, H>) -> LockName<'a> {
     LockName { database: host.database(), key: key.as_ref() }
 }

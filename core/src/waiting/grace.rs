@@ -33,12 +33,17 @@ impl<C> Engine<C> {
         let left_ms = self.grace.look(host.grace_ms(), host.steady_ms());
         let runs = left_ms > 0;
         if runs != std::mem::replace(&mut self.grace.is_told, runs) {
-            host.tell_grace(if runs { GraceNews::Begins { left_ms } } else { GraceNews::IsOver });
+            self.grace.news = Some(if runs { GraceNews::Begins { left_ms } } else { GraceNews::IsOver });
             if !runs {
                 self.all_changed();
             }
         }
         left_ms
+    }
+
+    /// What has become of the grace since the last call.
+    pub fn take_grace_news(&mut self) -> Option<GraceNews> {
+        self.grace.news.take()
     }
 
     /// Whether a grace runs, or is to begin, or is over and that is not told.

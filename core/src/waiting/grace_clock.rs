@@ -1,10 +1,14 @@
 //! When a grace runs, by a clock that nobody sets: a wall clock that is put forward would end it too soon.
 
+use super::host::GraceNews;
+
 #[derive(Debug, Default)]
 pub(super) struct GraceClock {
     pub begun: Begun,
     /// Whether it was told that one runs.
     pub is_told: bool,
+    /// What those who look on have not heard yet.
+    pub news: Option<GraceNews>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,13 +12,8 @@ pub trait Host {
     /// A blocked client: it gets the outcome of its wait, or its session's events.
     type Client;
 
-    /// A string as the host has it, which another owner keeps.
-    type Text<'a>: Copy + AsRef<[u8]>
-    where
-        Self: 'a;
-
-    /// A string of our own.
-    type OwnText;
+    /// A string of our own, as the host has it.
+    type OwnText: OwnText;
 
     /// The open key of a lock, as one holder sees it.
     type Lock<'a>: Record
@@ -38,34 +33,23 @@ pub trait Host {
     /// A clock that nobody sets, in ms from any moment on.
     fn steady_ms(&self) -> i64;
 
-    /// For how long nothing may be granted or renewed yet, since this server stood still and may have been taken for dead.
-    fn held_back_ms(&self) -> i64;
-
     /// How long a grace lasts: see [`crate::lock::Grace::length_ms`].
     fn grace_ms(&self) -> i64;
-
-    /// A grace begins, or is over.
-    fn tell_grace(&self, news: GraceNews);
 
     /// Whether other clients have waited for long enough while this went on.
     fn turn_is_over(&self) -> bool;
 
-    /// Whether there is a user of this name. A session ends with its user.
-    fn has_user(&self, name: &[u8]) -> bool;
-
-    /// Whether the server may be keeping clients' commands back.
-    fn clients_are_paused(&self) -> bool;
+    /// The user of this name. A session ends with its user.
+    fn user(&self, name: &[u8]) -> User;
 
     fn own(&self, bytes: &[u8]) -> Self::OwnText;
-
-    fn lend<'a>(&'a self, text: &'a Self::OwnText) -> Self::Text<'a>;
 
     /// The database that is selected.
     fn database(&self) -> i32;
 
     fn select(&self, database: i32) -> Self::Selected<'_>;
 
-    fn open<'a>(&'a self, key: Self::Text<'a>, holder: Self::Text<'a>) -> Self::Lock<'a>;
+    fn open<'a>(&'a self, key: Text<'a, Self>, holder: Text<'a, Self>) -> Self::Lock<'a>;
 
     /// Closes the lock, unchanged since it was decided upon, and makes the plan true; and in the same step what is to be changed
     /// in others for the same holder.
@@ -75,7 +59,7 @@ pub trait Host {
     fn commit<'a, 'b>(
         &'a self,
         lock: Self::Lock<'a>,
-        plan: &Plan<'_, Self::Text<'a>, Self::Text<'b>>,
+        plan: &Plan<'_, Text<'a, Self>, Text<'b, Self>>,
         others: Vec<(Self::Lock<'a>, Changes)>,
     ) -> Result<(), Paused>
     where
@@ -85,36 +69,27 @@ pub trait Host {
     ///
     /// # Errors
     /// [`Refusal::WrongType`] where the key is no lock.
-    fn snapshot(&self, key: Self::Text<'_>, most: usize) -> Result<Option<Snapshot>, Refusal>;
+    fn snapshot(&self, key: Text<'_, Self>, most: usize) -> Result<Option<Snapshot>, Refusal>;
 
-    /// Whether this server can grant a lock now, as far as is known without asking about its key.
-    fn fitness(&self) -> Fitness;
-
-    /// Whether the server would let a client change this key for this purpose. The key must not be open.
-    fn permission(&self, key: Self::Text<'_>, purpose: Purpose) -> Permission;
-
-    /// Whether the command that is under way, if there is one, may be followed by changes to any key.
-    fn may_touch_any_key(&self) -> bool;
+    /// Whether locks may be changed for this purpose: this one, which must not be open, or else any, as far as is known without
+    /// asking about a key.
+    fn permission(&self, key: Option<Text<'_, Self>>, purpose: Purpose) -> Permission;
 
     /// The ms left on a lock, for the answer to a refused client.
     fn left_ms(&self, lock: LockName<'_>) -> i64;
 
-    fn limits(&self) -> Limits;
+    /// How much there may be of this; None if the server has no memory for more.
+    fn limit(&self, of: Kept) -> Option<Most>;
 
-    /// Whether the server has memory for one more session.
-    fn has_memory(&self) -> bool;
-
-    /// Somebody is about to wait on this side: from now on changes of keys are to be told.
-    fn listen(&self, side: Side);
-
-    /// Whether the client of this command can be kept waiting.
-    fn may_block(&self) -> bool;
+    /// Whether the command that is under way, if there is one, may do this.
+    fn allows(&self, what: Act) -> bool;
 
     /// Blocks the client of this command, if that can be done.
     fn block(&self) -> Option<Self::Client>;
 
-    /// Notes what a client waits for that was blocked just now.
-    fn blocked(&self, client: &Self::Client, waits_for: WaitsFor);
+    /// A waiter has begun to wait: for this side of a lock, the changes of which are to be told from now on; and as this client,
+    /// if it is one that was blocked just now.
+    fn waits(&self, side: Option<Side>, client: Option<(&Self::Client, WaitsFor)>);
 
     /// Answers a blocked client, and unblocks it.
     fn answer(&self, client: Self::Client, answer: Answer);
@@ -122,6 +97,25 @@ pub trait Host {
     /// Shows the engine to a test after each thing that it does; the server does not look.
     fn watch(&self, _engine: &Engine<Self::Client>) {}
 }
+
+pub trait OwnText {
+    /// A string as the host has it, which another owner keeps.
+    type Lent<'a>: Copy + AsRef<[u8]>
+    where
+        Self: 'a;
+
+    fn lend(&self) -> Self::Lent<'_>;
+}
+
+impl OwnText for Vec<u8> {
+    type Lent<'a> = &'a [u8];
+
+    fn lend(&self) -> &[u8] {
+        self
+    }
+}
+
+pub type Text<'a, H> = <<H as Host>::OwnText as OwnText>::Lent<'a>;
 
 /// What has happened outside of the engine. Whoever is told of it is in the middle of something, so it is only noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,14 +181,32 @@ pub enum Answer {
     NoSession,
 }
 
-/// How much there may be of what is kept in memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
+/// What is kept in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
     /// Claims of blocked clients: a request has one for each lock.
-    pub blocked: usize,
+    Blocked,
     /// Claims of tickets that wait, or that have an event which is not acknowledged.
-    pub tickets: Most,
-    pub sessions: Most,
+    Tickets,
+    Sessions,
+}
+
+/// What not every command may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Keep its client waiting.
+    Block,
+    /// Be followed by changes to any key.
+    TouchAnyKey,
+}
+
+/// The user that a session belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    IsThere,
+    /// Their commands may be kept back by the server.
+    IsKeptBack,
+    IsGone,
 }
 
 /// The server may not write now.
@@ -213,20 +225,13 @@ pub enum Trigger {
     Event,
 }
 
-/// Whether a server can grant a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fitness {
-    /// Every lock, for the rest of this turn.
-    Fit,
-    /// That depends on the key: see [`Host::permission`].
-    OfKey,
-    /// None, for this many ms.
-    Unfit(i64),
-}
-
-/// What a key is to be changed for.
+/// What locks are to be changed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// A grant or a renewal by a client's command, which the server has found fit to run: only a standstill speaks against it,
+    /// after which the server may have been taken for dead.
+    Command,
+    /// A grant to a waiter.
     Grant,
     /// A release, which takes no memory.
     Release,
@@ -234,7 +239,10 @@ pub enum Purpose {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
+    /// Of every lock: for the rest of this turn.
     Granted,
+    /// It depends on the key.
+    OfKey,
     /// Not now, for any lock: ask again after this many ms.
     Later(i64),
     /// Not on this server: the waiter must go elsewhere.

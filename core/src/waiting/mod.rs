@@ -40,7 +40,10 @@ type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::{Cancelled, TicketNames};
 pub use engine::{Engine, Queued, SeenRecipient};
-pub use host::{Answer, Cause, Fitness, GraceNews, Host, Limits, Note, Paused, Permission, Purpose, Trigger, WaitsFor};
+pub use host::{
+    Act, Answer, Cause, GraceNews, Host, Kept, Note, OwnText, Paused, Permission, Purpose, Text, Trigger, User,
+    WaitsFor,
+};
 pub use outbox::{EVENTS_UNREAD_MAX, Event};
 pub use overview::SessionSummary;
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};

@@ -16,7 +16,7 @@
 use super::agenda::Untold;
 use super::claims::waiter_of;
 use super::engine::{Attendance, Delivery, Engine, Grant};
-use super::host::{Fitness, Host, Paused, Permission, Purpose, Trigger};
+use super::host::{Act, Host, OwnText, Paused, Permission, Purpose, Text, Trigger};
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
@@ -242,13 +242,13 @@ impl<C> Engine<C> {
         keys: &mut Vec<Rc<[u8]>>,
         overtaken: &mut Vec<Ticket>,
     ) -> Tried {
-        if self.agenda.is_confined || !host.may_touch_any_key() {
+        if self.agenda.is_confined || !host.allows(Act::TouchAnyKey) {
             return Tried::Later(0);
         }
         let grace = self.grace(host);
         // Behind others that lack another lock it is free to each, and the server was fit for them.
         let is_free = if before.is_empty() {
-            if let Fitness::Unfit(ms) = fitness(host) {
+            if let Permission::Later(ms) = host.permission(None, Purpose::Grant) {
                 return Tried::Later(ms);
             }
             match look(host, lock, wish, grace) {
@@ -337,9 +337,9 @@ impl<C> Engine<C> {
     pub(super) fn release_open<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
+        key: Text<'a, H>,
         record: H::Lock<'a>,
-        plan: &Plan<'_, H::Text<'a>>,
+        plan: &Plan<'_, Text<'a, H>>,
         trigger: Trigger,
     ) -> Result<(), Paused> {
         if self.length() == 0 {
@@ -348,8 +348,9 @@ impl<C> Engine<C> {
         let lock = LockName { database: host.database(), key: key.as_ref() };
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan, Vec::new()) };
         self.set_released(id, true);
-        let may_hand_over =
-            plan.changes.frees() && trigger == Trigger::Command && !matches!(fitness(host), Fitness::Unfit(_));
+        let may_hand_over = plan.changes.frees()
+            && trigger == Trigger::Command
+            && !matches!(host.permission(None, Purpose::Grant), Permission::Later(_));
         let settled = match self.first_in_line(host, id) {
             Ok(Some(waiter)) if may_hand_over && self.is_next_alone(waiter) => {
                 self.hand_over(host, key, record, plan, waiter)
@@ -373,9 +374,9 @@ impl<C> Engine<C> {
     fn hand_over<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
-        key: H::Text<'a>,
+        key: Text<'a, H>,
         record: H::Lock<'a>,
-        plan: &Plan<'_, H::Text<'a>>,
+        plan: &Plan<'_, Text<'a, H>>,
         waiter: Ticket,
     ) -> Result<Option<Settled>, Paused> {
         let (at, grace) = (host.now(), self.grace(host));
@@ -385,7 +386,7 @@ impl<C> Engine<C> {
             return host.commit(record, plan, Vec::new()).map(|()| None);
         };
         let to = host.own(&wish.holder);
-        let next = Some((host.lend(&to), &granted.changes));
+        let next = Some((to.lend(), &granted.changes));
         let both = Plan { holder: plan.holder, changes: &released, next };
         if host.commit(record, &both, Vec::new()).is_err() {
             // Nothing was changed.
@@ -442,19 +443,11 @@ impl<C> Engine<C> {
     }
 }
 
-/// Whether this server can grant a lock now, as far as is known without asking about its key.
-fn fitness<H: Host>(host: &H) -> Fitness {
-    match host.held_back_ms() {
-        0 => host.fitness(),
-        ms => Fitness::Unfit(ms),
-    }
-}
-
 /// What a lock says to a waiter, as if nobody were before it.
 fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace) -> Result<Verdict, Refusal> {
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
-    let record = host.open(host.lend(&key), host.lend(&holder));
+    let record = host.open(key.lend(), holder.lend());
     lock::acquire(&record, wish, Ahead::Nobody, grace, host.now())
 }
 
@@ -470,42 +463,42 @@ fn grant_all<H: Host>(
     let _selected = host.select(lock.database);
     let holder = host.own(&wish.holder);
     let keys: Vec<_> = keys.iter().map(|key| host.own(key)).collect();
-    let keys: Vec<_> = keys.iter().map(|key| host.lend(key)).collect();
+    let keys: Vec<_> = keys.iter().map(|key| key.lend()).collect();
     for key in keys.iter().filter(|key| trigger == Trigger::Event || key.as_ref() != lock.key) {
-        match host.permission(*key, Purpose::Grant) {
-            Permission::Granted => {}
+        match host.permission(Some(*key), Purpose::Grant) {
+            Permission::Granted | Permission::OfKey => {}
             Permission::Later(ms) => return Tried::Later(ms),
             Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
         }
     }
-    acquire_open(host, &keys, &wish.with_holder(host.lend(&holder)), grace)
+    acquire_open(host, &keys, &wish.with_holder(holder.lend()), grace)
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
 fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace, trigger: Trigger) -> Tried {
     // This costs nothing, and no key is touched if the answer is no.
-    let fitness = fitness(host);
-    if let Fitness::Unfit(ms) = fitness {
+    let permission = host.permission(None, Purpose::Grant);
+    if let Permission::Later(ms) = permission {
         return Tried::Later(ms);
     }
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
-    let (key, holder) = (host.lend(&key), host.lend(&holder));
-    if trigger == Trigger::Event && fitness == Fitness::OfKey {
+    let (key, holder) = (key.lend(), holder.lend());
+    if trigger == Trigger::Event && permission == Permission::OfKey {
         let verdict = lock::acquire(&host.open(key, holder), wish, Ahead::Nobody, grace, host.now());
         // With the lock closed, since the server checks a command on this very key.
         match verdict {
             Ok(Verdict::Granted(_)) => {}
             // It would be granted after the grace, unless its slot has moved meanwhile.
             Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
-                let is_here = || host.permission(key, Purpose::Grant) != Permission::Elsewhere;
+                let is_here = || host.permission(Some(key), Purpose::Grant) != Permission::Elsewhere;
                 let is_elsewhere = obstacle != Obstacle::Others && !is_here();
                 return if is_elsewhere { Tried::Told(Outcome::SlotMoved) } else { Tried::Busy(left_ms) };
             }
             Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
         }
-        match host.permission(key, Purpose::Grant) {
-            Permission::Granted => {}
+        match host.permission(Some(key), Purpose::Grant) {
+            Permission::Granted | Permission::OfKey => {}
             Permission::Later(ms) => return Tried::Later(ms),
             Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
         }
@@ -516,8 +509,8 @@ fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace:
 /// Acquires all of these locks of the selected database, or none: decided and written while all of them are open.
 pub(super) fn acquire_open<'a, H: Host>(
     host: &'a H,
-    keys: &[H::Text<'a>],
-    wish: &Wish<H::Text<'a>>,
+    keys: &[Text<'a, H>],
+    wish: &Wish<Text<'a, H>>,
     grace: Grace,
 ) -> Tried {
     let at = host.now();

@@ -220,14 +220,6 @@ impl Most {
     }
 }
 
-/// Whether sessions can be opened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    pub most: Most,
-    /// Whether the server has memory for one more.
-    pub has_memory: bool,
-}
-
 /// Why a session is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSession {
@@ -301,12 +293,17 @@ impl<C> Sessions<C> {
             .ok_or(NoSession::Unknown)
     }
 
-    /// The same; opens the session if there is none.
-    pub fn find_or_open(&mut self, name: &[u8], owner: &[u8], room: Room) -> Result<SessionId, NoSession> {
+    /// The same; opens the session if there is none. `limit` is asked for then.
+    pub fn find_or_open(
+        &mut self,
+        name: &[u8],
+        owner: &[u8],
+        limit: impl FnOnce() -> Option<Most>,
+    ) -> Result<SessionId, NoSession> {
         if self.by_name.contains_key(name) {
             return self.find(name, owner);
         }
-        self.check_room(owner, room)?;
+        self.check_room(owner, limit().ok_or(NoSession::NoMemory)?)?;
         self.next_number = self.next_number.wrapping_add(1);
         let number = self.next_number;
         let [low @ .., _, _, _, _] = number.to_le_bytes();
@@ -358,12 +355,11 @@ impl<C> Sessions<C> {
     }
 
     /// Whether this user may open one more.
-    fn check_room(&self, owner: &[u8], room: Room) -> Result<(), NoSession> {
+    fn check_room(&self, owner: &[u8], most: Most) -> Result<(), NoSession> {
         let of_user = self.users.get(owner).map_or(0, |user| user.sessions.get());
         match () {
-            () if !room.has_memory => Err(NoSession::NoMemory),
-            () if self.len() >= room.most.all => Err(NoSession::TooMany),
-            () if of_user >= room.most.of_user() => Err(NoSession::TooManyOfUser),
+            () if self.len() >= most.all => Err(NoSession::TooMany),
+            () if of_user >= most.of_user() => Err(NoSession::TooManyOfUser),
             () => Ok(()),
         }
     }

@@ -8,10 +8,10 @@
 
 use super::agenda::{Cancelled, Cancelling};
 use super::engine::{Delivery, Engine, SeenRecipient};
-use super::host::{Answer, Host};
+use super::host::{Act, Answer, Host, OwnText};
 use super::outbox::{Event, Outbox};
 use super::queue::{LockName, Ticket};
-use super::sessions::{NoSession, Room, Session};
+use super::sessions::{Most, NoSession, Session};
 use super::waiter::{SessionId, Waiter};
 use crate::lock::{Outcome, UnixMs, Wish};
 use std::rc::Rc;
@@ -89,14 +89,14 @@ impl<C> Engine<C> {
     /// What is left of a grant's lease, of several locks of the one that ends first: 0 also where it cannot be known, as on a
     /// replica.
     fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event) -> i64 {
-        if self.is_replica || !host.may_touch_any_key() {
+        if self.is_replica || !host.allows(Act::TouchAnyKey) {
             return 0;
         }
         let _selected = host.select(event.database);
         let holder = host.own(&event.names);
         let left_of = |key: &Rc<[u8]>| {
             let key = host.own(key);
-            let end = event.side.lease_end(&host.open(host.lend(&key), host.lend(&holder)));
+            let end = event.side.lease_end(&host.open(key.lend(), holder.lend()));
             end.map_or(0, |end| end.saturating_sub(host.now()).max(0))
         };
         event.keys().map(left_of).min().unwrap_or(0)
@@ -246,7 +246,7 @@ impl<C> Engine<C> {
         name: &[u8],
         owner: &[u8],
         call: Call,
-        room: Room,
+        limit: impl FnOnce() -> Option<Most>,
         now: UnixMs,
     ) -> Result<(SessionId, Option<C>), NoSession> {
         if let Ok(id) = self.session(name, owner) {
@@ -261,7 +261,7 @@ impl<C> Engine<C> {
             }
             id
         } else {
-            self.sessions.find_or_open(name, owner, room)?
+            self.sessions.find_or_open(name, owner, limit)?
         };
         self.acknowledge(id, acknowledged);
         let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
@@ -424,7 +424,6 @@ impl<C> Engine<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sessions::Most;
     use super::*;
     use crate::waiting::waiter::Names;
 
@@ -433,9 +432,9 @@ mod tests {
         const SESSIONS: usize = DISCONNECTED_AT_ONCE + 500;
         let mut table = Engine::<()>::default();
         let call = |table: &mut Engine<()>, number: usize, connection| {
-            let room = Room { most: Most { all: SESSIONS, of_user: SESSIONS }, has_memory: true };
+            let limit = || Some(Most { all: SESSIONS, of_user: SESSIONS });
             let call = Call { connection: Some(connection), acknowledged: None, ttl_ms: None };
-            table.call(&number.to_le_bytes(), b"eve", call, room, 0).unwrap();
+            table.call(&number.to_le_bytes(), b"eve", call, limit, 0).unwrap();
         };
         (0..SESSIONS).for_each(|number| call(&mut table, number, 1));
         table.disconnected(1);
@@ -453,7 +452,7 @@ mod tests {
         let mut table = Engine::<()>::default();
         let call = |table: &mut Engine<()>, acknowledged| {
             let call = Call { connection: Some(1), acknowledged, ttl_ms: None };
-            table.call(b"one", b"eve", call, Room { most: Most { all: 1, of_user: 1 }, has_memory: true }, 0).unwrap().0
+            table.call(b"one", b"eve", call, || Some(Most { all: 1, of_user: 1 }), 0).unwrap().0
         };
         let id = call(&mut table, None);
         for number in 0..EVENTS {

@@ -3,7 +3,7 @@
 
 use super::agenda::{Cancelling, Untold};
 use super::engine::Engine;
-use super::host::{Answer, Host, Permission, Purpose, Trigger};
+use super::host::{Answer, Host, OwnText, Permission, Purpose, Trigger, User};
 use super::queue::{Due, LockName, Ticket};
 use super::serve::Settled;
 use super::sessions::Change;
@@ -71,25 +71,19 @@ impl<C> Engine<C> {
     /// Does what has become due for the next session. Returns whether there was one.
     fn change_next_session<H: Host<Client = C>>(&mut self, host: &H, now: UnixMs) -> bool {
         let Some((session, change)) = self.sessions.take_due(now) else { return false };
-        let owner = self.sessions.get(session).map(|session| Rc::clone(&session.owner.name));
-        if owner.is_some_and(|owner| !host.has_user(&owner)) {
-            if let Some(Change::Answer(call)) = change {
-                host.answer(call, Answer::Events);
-            }
-            self.end_session(host, session);
-            return true;
-        }
+        let user = self.sessions.get(session).map_or(User::IsThere, |session| host.user(&session.owner.name));
+        let mut ends = user == User::IsGone;
         match change {
             Some(Change::Answer(call)) => host.answer(call, Answer::Events),
-            Some(Change::Abandoned) => self.abandon(session),
-            Some(Change::Ended) => {
-                // Whoever is there still cannot give a sign of life.
-                let is_kept_back = host.clients_are_paused();
-                if !(is_kept_back && self.sessions.outlives_pause(session, now)) {
-                    self.end_session(host, session);
-                }
+            Some(Change::Abandoned) if !ends => self.abandon(session),
+            // A process that is kept back cannot give a sign of life.
+            Some(Change::Ended) if !ends => {
+                ends = !(user == User::IsKeptBack && self.sessions.outlives_pause(session, now));
             }
-            None => {}
+            Some(Change::Abandoned | Change::Ended) | None => {}
+        }
+        if ends {
+            self.end_session(host, session);
         }
         true
     }
@@ -182,10 +176,10 @@ impl<C> Engine<C> {
     fn release_untold<H: Host<Client = C>>(&mut self, host: &H, untold: &Untold, key: &[u8]) -> Permission {
         let _selected = host.select(untold.database);
         let (key, holder) = (host.own(key), host.own(&untold.holder));
-        let (key, holder) = (host.lend(&key), host.lend(&holder));
+        let (key, holder) = (key.lend(), holder.lend());
         // Not whether it may be granted to the next waiter: a full server is unlocked all the same.
-        let permission = host.permission(key, Purpose::Release);
-        if permission != Permission::Granted {
+        let permission = host.permission(Some(key), Purpose::Release);
+        if !matches!(permission, Permission::Granted | Permission::OfKey) {
             // Elsewhere: the hold went with its key.
             return permission;
         }

@@ -71,6 +71,7 @@ pub(super) fn arm_timer(context: &Context) {
     // Whoever has the engine arms the timer when it is done.
     let Ok(mut engine) = state::engine() else { return };
     engine.read_notes(&Server::new(context));
+    fences::tell(engine.take_grace_news());
     let is_small = engine.length().saturating_add(engine.sessions()) <= CHECKED_MAX;
     debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
     let has_unanswered = !state::get().clients.borrow().unanswered.is_empty();
@@ -301,6 +302,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
         close_unanswered(&context);
         if let Ok(mut engine) = state::engine() {
             engine.catch_up(&Server::new(&context));
+            fences::tell(engine.take_grace_news());
         }
         stop_listening_if_due(&context);
         fences::check_if_due(&context);

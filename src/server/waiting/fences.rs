@@ -15,15 +15,16 @@ const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
 /// That of the server, where it does not show its settings.
 const LAG_S_BY_DEFAULT: i64 = 10;
 
-pub(super) fn tell(news: GraceNews) {
+pub(super) fn tell(news: Option<GraceNews>) {
     match news {
-        GraceNews::Begins { left_ms } => {
+        None => {}
+        Some(GraceNews::Begins { left_ms }) => {
             state::get().grace_is_unchecked.set(true);
             api::notice(&format!(
                 "rlock: after this start or promotion no lock gets a new holder for {left_ms} ms (rlock.grace)"
             ));
         }
-        GraceNews::IsOver => api::notice("rlock: the grace is over: locks get new holders again"),
+        Some(GraceNews::IsOver) => api::notice("rlock: the grace is over: locks get new holders again"),
     }
 }
 

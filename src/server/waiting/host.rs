@@ -4,8 +4,8 @@
 
 use super::blocked_client::BlockedClient;
 use super::sessions::cancelled;
+use super::standstill;
 use super::state::{self, Blocked};
-use super::{fences, standstill};
 use crate::server::edge::reply;
 use crate::server::edge::settings::SETTINGS;
 use crate::server::edge::users::{self, Reader};
@@ -17,11 +17,11 @@ use crate::server::ffi::this_server;
 use crate::server::keys::{LockRecord, PAUSED, left_until_next, take_snapshot};
 use rlock_core::lock::{Changes, Outcome, Plan, Refusal, Side, Snapshot, UnixMs};
 use rlock_core::waiting::{
-    Answer, Fitness, GraceNews, Host, Limits, LockName, Most, Note, Paused, Permission, Purpose, WaitsFor,
+    Act, Answer, Host, Kept, LockName, Most, Note, OwnText, Paused, Permission, Purpose, User, WaitsFor,
 };
 use rlock_core::words::Error;
 use std::cell::Cell;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 pub struct Server<'a> {
     pub(super) context: &'a Context,
@@ -36,12 +36,30 @@ impl<'a> Server<'a> {
     }
 }
 
+impl OwnText for OwnedStr {
+    type Lent<'a> = Str<'a>;
+
+    fn lend(&self) -> Str<'_> {
+        Self::lend(self)
+    }
+}
+
+impl Server<'_> {
+    /// Whether a waiter may be granted any lock now, as far as is known without asking about its key.
+    fn may_grant_any(&self) -> Permission {
+        match standstill::left_ms() {
+            0 => match unfit_ms(self.context, flag::IS_FULL) {
+                Some(ms) => Permission::Later(ms),
+                None if self.is_fit.get() => Permission::Granted,
+                None => Permission::OfKey,
+            },
+            ms => Permission::Later(ms),
+        }
+    }
+}
+
 impl Host for Server<'_> {
     type Client = BlockedClient;
-    type Text<'a>
-        = Str<'a>
-    where
-        Self: 'a;
     type OwnText = OwnedStr;
     type Lock<'a>
         = LockRecord<'a>
@@ -65,38 +83,25 @@ impl Host for Server<'_> {
     }
 
     #[inline]
-    fn held_back_ms(&self) -> i64 {
-        standstill::left_ms()
-    }
-
-    #[inline]
     fn grace_ms(&self) -> i64 {
         SETTINGS.grace.get_ms()
-    }
-
-    fn tell_grace(&self, news: GraceNews) {
-        fences::tell(news);
     }
 
     fn turn_is_over(&self) -> bool {
         self.turn.is_over()
     }
 
-    fn has_user(&self, name: &[u8]) -> bool {
-        Reader::named(&OwnedStr::new(name)).is_some()
-    }
-
-    fn clients_are_paused(&self) -> bool {
-        // Or only writes: the server does not say which.
-        self.context.writes_are_paused()
+    fn user(&self, name: &[u8]) -> User {
+        match Reader::named(&OwnedStr::new(name)) {
+            None => User::IsGone,
+            // Or only writes are: the server does not say which.
+            Some(_) if self.context.writes_are_paused() => User::IsKeptBack,
+            Some(_) => User::IsThere,
+        }
     }
 
     fn own(&self, bytes: &[u8]) -> OwnedStr {
         OwnedStr::new(bytes)
-    }
-
-    fn lend<'a>(&'a self, text: &'a OwnedStr) -> Str<'a> {
-        text.lend()
     }
 
     fn database(&self) -> i32 {
@@ -127,38 +132,27 @@ impl Host for Server<'_> {
         take_snapshot(self.context, key, most)
     }
 
-    fn fitness(&self) -> Fitness {
-        if self.context.flags() & flag::IS_FULL != 0 {
-            return Fitness::Unfit(UNFIT_MS);
-        }
-        match unfit_ms(self.context) {
-            Some(ms) => Fitness::Unfit(ms),
-            None if self.is_fit.get() => Fitness::Fit,
-            None => Fitness::OfKey,
-        }
-    }
-
-    fn permission(&self, key: Str<'_>, purpose: Purpose) -> Permission {
-        let is_in_cluster = this_server::is_in_cluster();
-        match purpose {
-            Purpose::Grant if self.is_fit.get() => Permission::Granted,
-            Purpose::Grant => {
+    #[inline]
+    fn permission(&self, key: Option<Str<'_>>, purpose: Purpose) -> Permission {
+        match (purpose, key) {
+            (Purpose::Command, _) => match standstill::left_ms() {
+                0 => Permission::Granted,
+                ms => Permission::Later(ms),
+            },
+            (Purpose::Grant, None) => self.may_grant_any(),
+            (Purpose::Grant, Some(_)) if self.is_fit.get() => Permission::Granted,
+            (Purpose::Grant, Some(key)) => {
                 let permission = probe(self.context, key, c"SMEslc");
                 // In a cluster each key may be at another node.
-                self.is_fit.set(!is_in_cluster && permission == Permission::Granted);
+                self.is_fit.set(!this_server::is_in_cluster() && permission == Permission::Granted);
                 permission
             }
-            Purpose::Release => match unfit_ms(self.context) {
-                Some(ms) => Permission::Later(ms),
-                None if is_in_cluster => probe(self.context, key, c"SEslc"),
-                None => Permission::Granted,
+            (Purpose::Release, key) => match (unfit_ms(self.context, 0), key) {
+                (Some(ms), _) => Permission::Later(ms),
+                (None, Some(key)) if this_server::is_in_cluster() => probe(self.context, key, c"SEslc"),
+                (None, _) => Permission::Granted,
             },
         }
-    }
-
-    /// In a cluster some servers look for each key in the slot of the transaction or the script that is under way.
-    fn may_touch_any_key(&self) -> bool {
-        !this_server::is_in_cluster() || self.context.flags() & (flag::IN_TRANSACTION | flag::IN_SCRIPT) == 0
     }
 
     fn left_ms(&self, lock: LockName<'_>) -> i64 {
@@ -166,33 +160,39 @@ impl Host for Server<'_> {
         left_ms(self.context, &OwnedStr::new(lock.key))
     }
 
-    fn limits(&self) -> Limits {
-        let tickets = Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() };
-        let sessions = Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() };
-        Limits { blocked: SETTINGS.max_waiters.get(), tickets, sessions }
+    fn limit(&self, of: Kept) -> Option<Most> {
+        Some(match of {
+            Kept::Blocked => Most { all: SETTINGS.max_waiters.get(), of_user: 0 },
+            Kept::Tickets => Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() },
+            Kept::Sessions if is_out_of_memory(self.context) => return None,
+            Kept::Sessions => Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() },
+        })
     }
 
-    fn has_memory(&self) -> bool {
-        !is_out_of_memory(self.context)
-    }
-
-    fn listen(&self, side: Side) {
-        let on_key = state::get().hooks.get().map(|hooks| hooks.on_key);
-        state::get().listening.borrow_mut().begin(self.context, side, on_key.map(|on_key| on_key as _));
-    }
-
-    fn may_block(&self) -> bool {
-        self.context.may_block()
+    fn allows(&self, what: Act) -> bool {
+        match what {
+            Act::Block => self.context.may_block(),
+            // In a cluster some servers look for each key in the slot of the transaction or the script that is under way.
+            Act::TouchAnyKey => {
+                !this_server::is_in_cluster() || self.context.flags() & (flag::IN_TRANSACTION | flag::IN_SCRIPT) == 0
+            }
+        }
     }
 
     fn block(&self) -> Option<BlockedClient> {
         BlockedClient::block(self.context, state::get().hooks.get()?.of_client)
     }
 
-    fn blocked(&self, client: &BlockedClient, waits_for: WaitsFor) {
-        let has_own_user = users::has_own_user(self.context);
-        let blocked = Blocked { waits_for, since_us: monotonic_us(), has_own_user };
-        state::get().clients.borrow_mut().blocked.insert(client.key(), blocked);
+    fn waits(&self, side: Option<Side>, client: Option<(&BlockedClient, WaitsFor)>) {
+        if let Some(side) = side {
+            let on_key = state::get().hooks.get().map(|hooks| hooks.on_key);
+            state::get().listening.borrow_mut().begin(self.context, side, on_key.map(|on_key| on_key as _));
+        }
+        if let Some((client, waits_for)) = client {
+            let has_own_user = users::has_own_user(self.context);
+            let blocked = Blocked { waits_for, since_us: monotonic_us(), has_own_user };
+            state::get().clients.borrow_mut().blocked.insert(client.key(), blocked);
+        }
     }
 
     fn answer(&self, client: BlockedClient, answer: Answer) {
@@ -241,10 +241,10 @@ impl Turn {
 /// How long a server that may not write is left alone.
 const UNFIT_MS: i64 = 100;
 
-/// For how many ms this server can write no key, as far as is known without a command.
-fn unfit_ms(context: &Context) -> Option<i64> {
+/// For how many ms this server can write no key, as far as is known without a command; also with one of these flags.
+fn unfit_ms(context: &Context, unfit: c_int) -> Option<i64> {
     let flags = context.flags();
-    if flags & flag::IS_MASTER == 0 || flags & flag::IS_LOADING != 0 {
+    if flags & flag::IS_MASTER == 0 || flags & (flag::IS_LOADING | unfit) != 0 {
         return Some(UNFIT_MS);
     }
     // Writing while writes are paused would abort the server.

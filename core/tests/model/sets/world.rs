@@ -1,8 +1,8 @@
 //! The memory host as the histories of sets have it: what begins, and how often locks are looked at.
 
 use rlock_core::lock::Change;
-use rlock_core::waiting::{Host, Limits, LockName, Most, Paused};
-use rlock_sim::{Commit, Memory, Watcher};
+use rlock_core::waiting::{Host, LockName, Most, Paused};
+use rlock_sim::{Commit, Limits, Memory, Watcher};
 use std::cell::{Cell, RefCell};
 
 pub const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];

@@ -9,7 +9,7 @@ use rlock_core::lock::{
     self, Ahead, Busy, Lease, Obstacle, Outcome, Refusal, Released, Renewed, Side, UnixMs, Verdict, Wish,
 };
 use rlock_core::waiting::commands::{self, Acquiring, Rejected};
-use rlock_core::waiting::{Cause, Engine, Host, LockName, Note, SessionId, Ticket, Use};
+use rlock_core::waiting::{Cause, Engine, GraceNews, Host, LockName, Note, SessionId, Ticket, Use};
 use rlock_sim::{Client, Plain};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -52,6 +52,8 @@ pub struct Play {
     pub granted_to_clients: BTreeMap<u64, (usize, &'static str, Side)>,
     pub granted_to_the_dead: Vec<(usize, &'static str, Side)>,
     deletions: usize,
+    /// Whether the engine has said that a grace has begun, and not that it is over.
+    grace_is_told: bool,
 }
 
 /// Where a new waiter stands.
@@ -106,6 +108,7 @@ impl Play {
             granted_to_clients: BTreeMap::new(),
             granted_to_the_dead: Vec::new(),
             deletions: 0,
+            grace_is_told: false,
         }
     }
 
@@ -513,6 +516,11 @@ impl Play {
     /// The server gets to tell clients what became of them; one of them may be gone by then.
     pub fn hear(&mut self) {
         self.world.watch(&self.engine);
+        if let Some(news) = self.engine.take_grace_news() {
+            let begins = matches!(news, GraceNews::Begins { .. });
+            assert!(begins || self.grace_is_told, "a grace is over of which nothing was told");
+            self.grace_is_told = begins;
+        }
         loop {
             self.digest();
             if let Some((id, outcome)) = self.untold.pop_front() {

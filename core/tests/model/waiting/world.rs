@@ -10,9 +10,9 @@ use rlock_core::lock::{
     Wish, names,
 };
 use rlock_core::waiting::{
-    Answer, Cancelled, Engine, Host, Limits, LockName, Most, Paused, Queued, SeenRecipient, SessionId, Use,
+    Answer, Cancelled, Engine, Host, LockName, Most, Paused, Queued, SeenRecipient, SessionId, Use,
 };
-use rlock_sim::{Answered, Client, Clocks, Commit, Entry, Keyspace, Memory, Value, View, Watcher};
+use rlock_sim::{Answered, Client, Clocks, Commit, Entry, Keyspace, Limits, Memory, Value, View, Watcher};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
