@@ -291,7 +291,7 @@ fn inspect(state: &State, key: &[u8], count: usize, replies: &mut Replies) -> Re
     }
     let token = keyspace.fencing_token(database, key);
     replies.bulk("fencing-token").or_nil(token, |replies, token| _ = replies.number(token));
-    replies.bulk("waiter-count").number(state.engine.length_of(lock));
+    replies.bulk("waiter-count").number(state.engine.queues().length_of(lock));
     replies.bulk("waiters").array(waiters.len());
     waiters.into_iter().for_each(|waiter| write_waiter(state, waiter, now, replies));
     let grace_left_ms = state.engine.grace_left_ms(state.host.grace_ms.get(), state.host.steady_ms.get());
@@ -333,7 +333,7 @@ fn beginning(session: &[u8]) -> &[u8] {
 
 fn queues(state: &State, count: usize, replies: &mut Replies) {
     let (now, database) = (state.now(), state.host.database());
-    let queues: Vec<_> = state.engine.to_be_shown(database, count, |_| true).collect();
+    let queues: Vec<_> = state.engine.queues().to_be_shown(database, count, |_| true).collect();
     replies.array(queues.len());
     for queue in &queues {
         replies.map(4).bulk("key").bulk(&queue.key).bulk("waiters").number(queue.waiters);

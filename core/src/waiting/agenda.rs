@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// What is kept of each lock with waiters.
 #[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub struct Notes {
     /// Whether the lock must be looked at.
     pub is_changed: bool,
     /// Whether the lock is in the list of changed locks.
@@ -35,12 +35,9 @@ pub(super) struct Agenda {
     pub returning: VecDeque<SessionId>,
     /// Connections that are closed, with those of their sessions for which that is not noted yet.
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
-    /// Sessions that nobody attends any more, of which some tickets were not yet looked at.
-    pub abandoned: VecDeque<SessionId>,
-    /// Sessions with acknowledged events that are not freed yet.
-    pub acknowledged: VecDeque<SessionId>,
-    /// Sessions that have ended, of which something is left.
-    pub ended: VecDeque<SessionId>,
+    /// Sessions of which something is left to be done, each once: some have acknowledged events, are unattended and have tickets
+    /// that were not looked at since, or have ended.
+    pub sessions: VecDeque<SessionId>,
     /// Locks that were broken, of whose former holders some read holds are still to be deleted.
     pub broken: VecDeque<Broken>,
     /// So many locks are still to be looked at, since something has happened to all keys.
@@ -136,7 +133,6 @@ impl Agenda {
     pub fn is_empty(&self) -> bool {
         let lists = self.changed.is_empty() && self.to_release.is_empty();
         let present = self.returning.is_empty() && self.disconnected.is_empty();
-        let sessions = present && self.abandoned.is_empty() && self.acknowledged.is_empty() && self.ended.is_empty();
-        lists && sessions && self.broken.is_empty() && self.to_sweep == 0
+        lists && present && self.sessions.is_empty() && self.broken.is_empty() && self.to_sweep == 0
     }
 }

@@ -18,12 +18,13 @@ pub(super) struct Claims {
 }
 
 #[derive(Debug)]
-struct Several {
+pub(super) struct Several {
     /// In the order in which the locks were asked for.
     all: Box<[Ticket]>,
-    overtaken: u8,
+    /// How often it was overtaken.
+    pub overtaken: u8,
     /// The number of the claim that it lacked the last time.
-    lacks: usize,
+    pub lacks: usize,
 }
 
 /// The waiter of a claim.
@@ -60,26 +61,13 @@ impl Claims {
         self.all(&waiter).iter().filter_map(|claim| queues.lock_of(*claim)).collect()
     }
 
-    /// How often a waiter was overtaken; None if it waits for one lock, and is never.
-    pub fn overtaken(&self, waiter: Ticket) -> Option<u8> {
-        self.of_several.get(&waiter).map(|several| several.overtaken)
+    /// What is kept of a waiter; None if it waits for one lock.
+    pub fn of_several(&self, waiter: Ticket) -> Option<&Several> {
+        self.of_several.get(&waiter)
     }
 
-    pub fn is_overtaken(&mut self, waiter: Ticket) {
-        if let Some(several) = self.of_several.get_mut(&waiter) {
-            several.overtaken = several.overtaken.saturating_add(1);
-        }
-    }
-
-    /// The number of the claim that the waiter lacked the last time.
-    pub fn lacks(&self, waiter: Ticket) -> usize {
-        self.of_several.get(&waiter).map_or(0, |several| several.lacks)
-    }
-
-    pub fn set_lacks(&mut self, waiter: Ticket, number: usize) {
-        if let Some(several) = self.of_several.get_mut(&waiter) {
-            several.lacks = number;
-        }
+    pub fn of_several_mut(&mut self, waiter: Ticket) -> Option<&mut Several> {
+        self.of_several.get_mut(&waiter)
     }
 
     /// A claim leaves its queue.

@@ -27,6 +27,9 @@ pub struct Waiting<T> {
     pub ticket: Option<T>,
 }
 
+/// The same with the ticket of an open session.
+pub type Wait<'a> = Waiting<(SessionId, &'a [u8])>;
+
 /// What became of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquiring {
@@ -119,7 +122,7 @@ impl<C> Engine<C> {
         host: &'a H,
         key: Text<'a, H>,
         wish: &Wish<Text<'a, H>>,
-        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
+        waiting: Option<Wait<'_>>,
     ) -> Result<Acquiring, Rejected> {
         may_go_on(host)?;
         let is_by_ticket = waiting.is_some_and(|waiting| waiting.ticket.is_some());
@@ -158,7 +161,7 @@ impl<C> Engine<C> {
         host: &'a H,
         keys: &[Text<'a, H>],
         wish: &Wish<Text<'a, H>>,
-        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
+        waiting: Option<Wait<'_>>,
     ) -> Result<Acquiring, Rejected> {
         may_go_on(host)?;
         if wish.fenced && one_counts_for_another(keys) {
@@ -208,11 +211,11 @@ impl<C> Engine<C> {
         host: &'a H,
         keys: &[Text<'a, H>],
         wish: &Wish<Text<'a, H>>,
-        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
+        waiting: Option<Wait<'_>>,
     ) -> Result<bool, Rejected> {
         let Some((session, ticket)) = waiting.and_then(|waiting| waiting.ticket) else { return Ok(false) };
         let (locks, wish) = (names_of(host, keys), wish.with_holder(wish.holder.as_ref()));
-        match self.use_of(session, ticket.as_ref(), &locks, &wish) {
+        match self.use_of(session, ticket, &locks, &wish) {
             Use::Free => Ok(false),
             Use::Same => Ok(true),
             Use::Other => Err(Rejected::TicketInUse),
@@ -224,7 +227,7 @@ impl<C> Engine<C> {
         &mut self,
         host: &'a H,
         request: &Request<'_, Text<'a, H>>,
-        waiting: Option<Waiting<(SessionId, Text<'a, H>)>>,
+        waiting: Option<Wait<'_>>,
         busy: &[(usize, Busy)],
     ) -> Result<Acquiring, Rejected> {
         let by_ticket = waiting.and_then(|waiting| waiting.ticket);
@@ -236,7 +239,7 @@ impl<C> Engine<C> {
         let locks = request.locks;
         let former = self.wait_of(request.wish.holder.as_ref(), locks, request.is_of_several);
         // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
-        let longest = || locks.iter().map(|lock| self.length_of(*lock)).max().unwrap_or(0);
+        let longest = || locks.iter().map(|lock| self.queues.length_of(*lock)).max().unwrap_or(0);
         if let Some(waiting) =
             max.filter(|_| former.is_none()).and_then(|max| Some(longest()).filter(|all| *all >= max))
         {
@@ -363,8 +366,8 @@ impl<C> Engine<C> {
         let Some(id) = self.queues.find(lock) else { return opened(record, Ahead::Nobody) };
         if record.is_there() {
             // Only a request that shares it may join others in the lock, past waiters that stand aside.
-            let may_join = wish.side.is_shared() && self.has_sessions();
-            let is_first = may_join && matches!(self.first_in_line(host, id), Ok(None));
+            let may_join = wish.side.is_shared() && !self.sessions.is_empty();
+            let is_first = may_join && matches!(self.next_in_line(host, id, None), Ok(None));
             return opened(record, if is_first { Ahead::Nobody } else { Ahead::Someone });
         }
         drop(record);
@@ -495,7 +498,9 @@ impl<C> Engine<C> {
         if let Some(call) = call {
             host.answer(call, Answer::Events);
         }
-        while !host.turn_is_over() && self.drop_next(host) {}
+        while !host.turn_is_over() && self.tidy(session) {
+            host.watch(self);
+        }
         tickets
     }
 
@@ -515,11 +520,11 @@ impl<C> Engine<C> {
 fn waiter_for<'a, H: Host>(
     host: &'a H,
     request: &Request<'_, Text<'a, H>>,
-    by_ticket: Option<(SessionId, Text<'a, H>)>,
+    by_ticket: Option<(SessionId, &[u8])>,
 ) -> Option<Waiter<H::Client>> {
     let holder = request.wish.holder.as_ref();
     let (recipient, names) = match by_ticket {
-        Some((session, ticket)) => (Recipient::Session(session), Names::of_ticket(holder, ticket.as_ref())),
+        Some((session, ticket)) => (Recipient::Session(session), Names::of_ticket(holder, ticket)),
         None => (Recipient::Client(host.block()?), Names::from(holder)),
     };
     Some(Waiter::new(recipient, request.wish.with_holder(names), request.is_of_several))

@@ -10,7 +10,7 @@ use super::grace_clock::GraceClock;
 use super::host::Answer;
 use super::index::Index;
 use super::outbox::{Beside, Event};
-use super::queue::{Joins, Left, LockId, LockName, QueueFull, QueueSummary, Queues, Ticket};
+use super::queue::{Joins, Left, LockId, LockName, QueueFull, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
 use super::waiter::{Names, Recipient, SessionId, Waiter};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 /// What always holds between two calls, and [`Engine::fault`] checks:
 /// - each waiter is in one queue, and found there by its holder's name, and by its ticket's if it has one;
 /// - a waiter is not among those that were granted their lock and have not been answered;
-/// - a session knows how many of its tickets wait, and how many of them keep others out;
+/// - a session knows how many of its tickets wait;
 /// - a waiter for several locks has a claim in the queue of each, or in none;
 /// - what is counted over all sessions is the sum of what each has;
 /// - a session is open, or on the agenda until nothing is left of it.
@@ -72,16 +72,6 @@ impl Grant {
 
 /// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
 const RETURNING_ASKED: usize = 16;
-
-/// Whether a waiter can be told of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attendance {
-    Attended,
-    /// It steps aside.
-    Unattended,
-    /// It is to be let go.
-    Dismissed,
-}
 
 /// A waiter as people see it.
 pub struct Queued<'a, C> {
@@ -177,28 +167,35 @@ impl<C> Engine<C> {
 
     /// Puts one claim into its queue.
     fn enter(&mut self, lock: LockName<'_>, wait: Waiter<C>, now: UnixMs, joins: Joins) -> Result<Ticket, QueueFull> {
-        let (session, keeps_out) = (wait.session(), wait.is_of_several || wait.side.ends_sharing());
+        let session = wait.session();
         let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
         let (ticket, lock) = self.queues.join(lock, wait, now, joins)?;
-        let queues = &self.queues;
-        let number_of = |place| queues.ticket_at(place).map(|ticket| ticket.numbered().0);
-        if let Some(wait) = queues.waiter(ticket) {
-            let hash = self.holders.hash((lock, wait.holder()));
-            self.holders.insert(hash, ticket.numbered(), number_of);
+        if let Some(wait) = self.queues.waiter(ticket) {
+            self.holders.insert(self.holders.hash((lock, wait.holder())), ticket.place);
         }
         if let Some(session) = self.session_of(ticket) {
             self.sessions.count_claim(session, 0, 1);
         }
         if let Some((session, hash)) = by_ticket {
-            self.tickets.insert(hash, ticket.numbered(), number_of);
+            self.tickets.insert(hash, ticket.place);
             if let Some(session) = self.sessions.get_mut(session) {
                 self.queues.enlist(ticket, &mut session.tickets);
-                session.writers = session.writers.saturating_add(usize::from(keeps_out));
             }
             self.sessions.waiting = self.sessions.waiting.saturating_add(1);
         }
         self.begin_patrol(now);
         Ok(ticket)
+    }
+
+    /// The waiters of each lock.
+    #[must_use]
+    pub fn queues(&self) -> &Queues<Waiter<C>, Notes> {
+        &self.queues
+    }
+
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions<C> {
+        &self.sessions
     }
 
     /// The number of all that wait, over all locks.
@@ -249,44 +246,10 @@ impl<C> Engine<C> {
         locks.filter_map(|lock| Some(self.queues.name(lock)?.1)).collect()
     }
 
-    /// The number of locks with waiters.
-    #[must_use]
-    pub fn locks(&self) -> usize {
-        self.queues.locks()
-    }
-
-    /// The length of the longest queue.
-    #[must_use]
-    pub fn longest(&self) -> usize {
-        self.queues.longest()
-    }
-
     /// When the waiter came that has waited longest.
     #[must_use]
     pub fn oldest_since(&self) -> Option<UnixMs> {
         self.queues.since(self.queues.oldest()?)
-    }
-
-    /// See [`Queues::to_be_shown`].
-    pub fn to_be_shown(
-        &self,
-        database: i32,
-        limit: usize,
-        may_be_shown: impl Fn(&[u8]) -> bool,
-    ) -> impl Iterator<Item = QueueSummary> {
-        self.queues.to_be_shown(database, limit, may_be_shown)
-    }
-
-    /// Whether a client waits for this lock.
-    #[must_use]
-    pub fn is_waited_for(&self, lock: LockName<'_>) -> bool {
-        self.queues.find(lock).is_some()
-    }
-
-    /// The number of clients that wait for this lock.
-    #[must_use]
-    pub fn length_of(&self, lock: LockName<'_>) -> usize {
-        self.queues.length_of(lock)
     }
 
     /// The waiters of a lock, from the first to the last.
@@ -303,28 +266,19 @@ impl<C> Engine<C> {
         })
     }
 
-    /// The next claim in the line of a lock, or the first, past those that stand aside. Those of sessions that are back come into
-    /// their places.
-    pub(super) fn next_in_line(&mut self, lock: LockId, after: Option<Ticket>, now: UnixMs) -> Option<Ticket> {
-        // Those who are back but whose tickets are not all back in their places yet.
+    /// Of each session that is back but not all of whose tickets are back in their places yet, the first in this line returns.
+    pub(super) fn put_returning_back(&mut self, lock: LockId, now: UnixMs) {
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
             if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
                 self.queues.put_first_back(lock, &mut session.tickets);
             }
         }
-        self.queues.next(lock, after)
     }
 
-    pub(super) fn attendance(&self, waiter: Ticket, now: UnixMs) -> Attendance {
-        if self.is_dismissed(waiter) {
-            return Attendance::Dismissed;
-        }
-        let session = self.queues.waiter(waiter).and_then(Waiter::session).map(|session| self.sessions.get(session));
-        if session.is_none_or(|session| session.is_some_and(|session| session.is_attended(now))) {
-            Attendance::Attended
-        } else {
-            Attendance::Unattended
-        }
+    /// Whether a waiter can be told of a grant.
+    pub(super) fn is_attended(&self, waiter: Ticket, now: UnixMs) -> bool {
+        let session = self.queues.waiter(waiter).and_then(Waiter::session);
+        session.is_none_or(|session| self.sessions.get(session).is_some_and(|session| session.is_attended(now)))
     }
 
     /// An unattended waiter steps aside with all its claims, and those behind it may be let in.
@@ -346,7 +300,7 @@ impl<C> Engine<C> {
             claims.len() == locks.len()
                 && (claims.len() == 1 || locks.iter().all(|lock| self.claim_of(waiter, *lock).is_some()))
         };
-        self.holders.find(self.holders.hash((first, holder)), None).find_map(|place| {
+        self.holders.find(self.holders.hash((first, holder))).find_map(|place| {
             let claim = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(claim)?;
             let is_its = wait.holder() == holder && self.queues.lock_of(claim) == Some(first);
@@ -367,24 +321,41 @@ impl<C> Engine<C> {
         }
         self.counters.hand_offs = self.counters.hand_offs.wrapping_add(u64::from(hands_off));
         let others: Vec<_> = beside.into_iter().filter_map(|claim| Some(self.take(claim, true)?.key)).collect();
-        let Left { waiter: wait, database, key, since, .. } = self.take(waiter, true)?;
-        self.counters.waited.add(now.saturating_sub(since));
+        let left = self.take(waiter, true)?;
+        self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let Wish { holder, side, fenced, .. } = wait.wish();
-        let tokens = || grants.iter().filter_map(|grant| grant.token).collect();
-        Some(match wait.recipient {
+        let Wish { holder, side, .. } = left.waiter.wish();
+        if matches!(left.waiter.recipient, Recipient::Client(_)) {
+            let (key, others) = (Rc::clone(&left.key), others.clone().into());
+            self.untold.insert(waiter, Untold { database: left.database, key, others, holder, side });
+        }
+        let tokens = grants.iter().filter(|_| left.waiter.is_of_several).filter_map(|grant| grant.token).collect();
+        Some(self.tell(left, outcome, Beside { keys: others, tokens }, now))
+    }
+
+    /// What is told of a waiter that has left. `beside` is that of its locks other than the first one.
+    fn tell(
+        &mut self,
+        Left { waiter, database, key, .. }: Left<Waiter<C>>,
+        outcome: Outcome,
+        beside: Beside,
+        now: UnixMs,
+    ) -> Delivery<C> {
+        let wish = waiter.wish();
+        match waiter.recipient {
             Recipient::Client(client) => {
-                self.untold.insert(waiter, Untold { database, key, others: others.into(), holder, side });
-                let of_one = Answer::Outcome { outcome, fenced };
-                Some((client, if wait.is_of_several { Answer::GrantedAll { tokens: tokens() } } else { of_one }))
+                let grants_all = waiter.is_of_several && matches!(outcome, Outcome::Granted { .. });
+                let of_one = Answer::Outcome { outcome, fenced: waiter.fenced };
+                Some((client, if grants_all { Answer::GrantedAll { tokens: beside.tokens } } else { of_one }))
             }
             Recipient::Session(session) => {
-                let beside = wait.is_of_several.then(|| Box::new(Beside { keys: others, tokens: tokens() }));
-                let event = Event { seq: 0, names: holder, outcome, database, key, side, fenced, beside };
+                let beside = waiter.is_of_several.then(|| Box::new(beside));
+                let Wish { holder: names, side, fenced, .. } = wish;
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
                 self.happened(session, event, now)
             }
             Recipient::Of(_) => None,
-        })
+        }
     }
 
     /// How long the grants since the last call took, if there were any.
@@ -399,23 +370,13 @@ impl<C> Engine<C> {
 
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn leave_with(&mut self, waiter: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
-        let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter) };
-        let Left { waiter: wait, database, key, .. } = self.leave(waiter)?;
-        let Wish { holder: names, side, fenced, .. } = wait.wish();
-        Some(match wait.recipient {
-            Recipient::Client(client) => Some((client, Answer::Outcome { outcome, fenced })),
-            Recipient::Session(session) => {
-                let keys = || keys.into_iter().skip(1).collect();
-                let beside = wait.is_of_several.then(|| Box::new(Beside { keys: keys(), tokens: Vec::new() }));
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
-                self.happened(session, event, now)
-            }
-            Recipient::Of(_) => None,
-        })
+        let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
+        let left = self.leave(waiter)?;
+        Some(self.tell(left, outcome, Beside { keys, tokens: Vec::new() }, now))
     }
 
     /// Takes a waiter out, with all its claims. The waiters behind it may have waited for it only.
-    pub(super) fn leave(&mut self, waiter: Ticket) -> Option<Left<Waiter<C>, Notes>> {
+    pub(super) fn leave(&mut self, waiter: Ticket) -> Option<Left<Waiter<C>>> {
         let any_may_have = !self.claims.is_empty();
         for claim in self.claims.beside(waiter) {
             if let Some(left) = self.take(claim, false) {
@@ -430,7 +391,7 @@ impl<C> Engine<C> {
     }
 
     /// Takes one claim out of its queue.
-    fn take(&mut self, claim: Ticket, serves: bool) -> Option<Left<Waiter<C>, Notes>> {
+    fn take(&mut self, claim: Ticket, serves: bool) -> Option<Left<Waiter<C>>> {
         let of_session = self.session_of(claim);
         self.claims.forget(&self.queues, claim);
         if let Some(session) = of_session {
@@ -438,22 +399,12 @@ impl<C> Engine<C> {
         }
         let session = self.queues.waiter(claim)?.session();
         let group = of_session.and_then(|session| self.sessions.get_mut(session)).map(|session| &mut session.tickets);
-        let is_enlisted = session.is_some();
-        let left = if serves {
-            self.queues.serve(claim, group, is_enlisted)?
-        } else {
-            self.queues.leave(claim, group, is_enlisted)?
-        };
+        let left = self.queues.take(claim, group, session.is_some(), serves)?;
         if let Some(session) = session {
             self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
-            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), claim.numbered());
-            let keeps_out = left.waiter.is_of_several || left.waiter.side.ends_sharing();
-            if let Some(session) = self.sessions.get_mut(session).filter(|_| keeps_out) {
-                session.writers = session.writers.saturating_sub(1);
-            }
+            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), claim.place);
         }
-        let hash = self.holders.hash((left.lock, left.waiter.holder()));
-        self.holders.remove(hash, claim.numbered());
+        self.holders.remove(self.holders.hash((left.lock, left.waiter.holder())), claim.place);
         Some(left)
     }
 
@@ -486,9 +437,10 @@ impl<C> Engine<C> {
     /// What of the above does not hold, if anything. It looks at everything.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
-        let ended = self.agenda.ended.iter().filter_map(|id| self.sessions.get(*id));
+        let ended = self.agenda.sessions.iter().filter(|id| !self.sessions.is_open(**id));
+        let ended = ended.filter_map(|id| self.sessions.get(*id));
         let sessions: Vec<_> = self.sessions.open().chain(ended).collect();
-        let mut of_sessions: BTreeMap<_, _> = sessions.iter().map(|session| (session.id, (0_usize, 0_usize))).collect();
+        let mut of_sessions: BTreeMap<_, _> = sessions.iter().map(|session| (session.id, 0_usize)).collect();
         let mut claims = BTreeMap::<SessionId, usize>::new();
         for (ticket, wait) in self.queues.all() {
             if let Some(id) = self.session_of(ticket) {
@@ -496,8 +448,7 @@ impl<C> Engine<C> {
                 *claims = claims.saturating_add(1);
             }
             let Some(lock) = self.queues.lock_of(ticket) else { return Some("a waiter waits for no lock") };
-            let place = ticket.numbered().1;
-            if !self.holders.find(self.holders.hash((lock, wait.holder())), None).any(|found| found == place) {
+            if !self.holders.find(self.holders.hash((lock, wait.holder()))).any(|found| found == ticket.place) {
                 return Some("a waiter is not found by its holder");
             }
             if self.untold.contains_key(&ticket) {
@@ -507,16 +458,14 @@ impl<C> Engine<C> {
             if self.waiting_ticket(id, wait.ticket()) != Some(ticket) {
                 return Some("a ticket is not found by its name");
             }
-            let Some((tickets, writers)) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
+            let Some(tickets) = of_sessions.get_mut(&id) else { return Some("a ticket has no session") };
             *tickets = tickets.saturating_add(1);
-            let keeps_out = wait.is_of_several || wait.side.ends_sharing();
-            *writers = writers.saturating_add(usize::from(keeps_out));
         }
         if let Some(fault) = self.claims.fault(&self.queues) {
             return Some(fault);
         }
-        let counts = |session: &Session<C>| (session.tickets.length(), session.writers);
-        if sessions.iter().any(|session| of_sessions.get(&session.id) != Some(&counts(session))) {
+        let is_counted = |session: &&Session<C>| of_sessions.get(&session.id) == Some(&session.tickets.length());
+        if !sessions.iter().all(is_counted) {
             return Some("a session's tickets are miscounted");
         }
         self.sessions.fault(&sessions, &claims)

@@ -24,32 +24,32 @@ impl<C> Engine<C> {
     #[inline]
     pub(super) fn grace<H: Host<Client = C>>(&mut self, host: &H) -> Grace {
         let length_ms = host.grace_ms();
-        let left_ms = if self.grace.is_idle() { 0 } else { self.look_at_grace(host) };
+        let left_ms = if self.grace.begun == Begun::No { 0 } else { self.look_at_grace(host) };
         Grace { length_ms, left_ms }
     }
 
     /// Notes whether the grace is over, and returns what is left.
     pub fn look_at_grace<H: Host<Client = C>>(&mut self, host: &H) -> i64 {
+        let ran = self.grace.begun != Begun::No;
         let left_ms = self.grace.look(host.grace_ms(), host.steady_ms());
-        let runs = left_ms > 0;
-        if runs != std::mem::replace(&mut self.grace.is_told, runs) {
-            self.grace.news = Some(if runs { GraceNews::Begins { left_ms } } else { GraceNews::IsOver });
-            if !runs {
-                self.all_changed();
-            }
+        if ran && left_ms == 0 {
+            self.all_changed();
         }
         left_ms
     }
 
     /// What has become of the grace since the last call.
-    pub fn take_grace_news(&mut self) -> Option<GraceNews> {
-        self.grace.news.take()
+    pub fn take_grace_news<H: Host<Client = C>>(&mut self, host: &H) -> Option<GraceNews> {
+        let runs = matches!(self.grace.begun, Begun::Since(_));
+        let is_news = runs != std::mem::replace(&mut self.grace.is_told, runs);
+        let left_ms = || self.grace.left_ms(host.grace_ms(), host.steady_ms());
+        is_news.then(|| if runs { GraceNews::Begins { left_ms: left_ms() } } else { GraceNews::IsOver })
     }
 
     /// Whether a grace runs, or is to begin, or is over and that is not told.
     #[must_use]
     pub fn has_news_of_grace(&self) -> bool {
-        !self.grace.is_idle()
+        self.grace.is_told || self.grace.begun != Begun::No
     }
 
     /// What is left of the grace, for those who look on: 1 until it is noted that it is over, as until then a longer one

@@ -1,14 +1,10 @@
 //! When a grace runs, by a clock that nobody sets: a wall clock that is put forward would end it too soon.
 
-use super::host::GraceNews;
-
 #[derive(Debug, Default)]
 pub(super) struct GraceClock {
     pub begun: Begun,
     /// Whether it was told that one runs.
     pub is_told: bool,
-    /// What those who look on have not heard yet.
-    pub news: Option<GraceNews>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,12 +18,6 @@ pub(super) enum Begun {
 }
 
 impl GraceClock {
-    /// Whether nothing runs, and nothing is to be told.
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        self.begun == Begun::No && !self.is_told
-    }
-
     pub fn left_ms(&self, length_ms: i64, steady_ms: i64) -> i64 {
         match self.begun {
             Begun::No => 0,

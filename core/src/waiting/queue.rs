@@ -26,7 +26,7 @@ use std::rc::Rc;
 pub struct Ticket {
     /// Grows with each waiter, so that tickets also give the order in the queue.
     number: u64,
-    place: Place,
+    pub(super) place: Place,
 }
 
 /// Where a new waiter stands in the queue.
@@ -128,7 +128,7 @@ enum Stands {
 
 /// A waiter that was taken out of its queue.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Left<W, L> {
+pub struct Left<W> {
     pub waiter: W,
     pub lock: LockId,
     pub database: i32,
@@ -137,8 +137,6 @@ pub struct Left<W, L> {
     pub since: UnixMs,
     /// Whether no waiter was before it.
     pub was_first: bool,
-    /// What was kept of the lock, if no client waits for it any more.
-    pub closed: Option<L>,
 }
 
 impl<W, L> Default for Queues<W, L> {
@@ -217,7 +215,7 @@ impl<W, L: Default> Queues<W, L> {
     /// The lock of this name, if a client waits for it.
     #[must_use]
     pub fn find(&self, lock: LockName<'_>) -> Option<LockId> {
-        let mut places = self.by_name.find(self.by_name.hash((lock.database, lock.key)), None);
+        let mut places = self.by_name.find(self.by_name.hash((lock.database, lock.key)));
         places.find_map(|place| {
             let queue = self.locks.get(place)?;
             let is_it = queue.database == lock.database && *queue.key == *lock.key;
@@ -295,9 +293,7 @@ impl<W, L: Default> Queues<W, L> {
         let queue = Queue { number, key, served: 0, database, length: 0, waiters, by_length, turn, lease_end, kept };
         let place = self.locks.insert(queue).map_err(|_| QueueFull)?;
         self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
-        let hash = self.by_name.hash((database, lock.key));
-        let locks = &self.locks;
-        self.by_name.insert(hash, (number, place), |place| locks.get(place).map(|queue| queue.number));
+        self.by_name.insert(self.by_name.hash((database, lock.key)), place);
         Ok(LockId { number, place })
     }
 
@@ -328,24 +324,15 @@ impl<W, L: Default> Queues<W, L> {
         self.next(lock, None)
     }
 
-    /// Takes a waiter out of its queue, from any position. None if it has left already. `group` is the one that it stands
-    /// aside with, in which it may be enlisted.
-    pub fn leave(&mut self, ticket: Ticket, group: Option<&mut Group>, is_enlisted: bool) -> Option<Left<W, L>> {
-        self.take(ticket, group, is_enlisted, 0)
-    }
-
-    /// Takes a waiter out that is granted its lock.
-    pub fn serve(&mut self, ticket: Ticket, group: Option<&mut Group>, is_enlisted: bool) -> Option<Left<W, L>> {
-        self.take(ticket, group, is_enlisted, 1)
-    }
-
-    fn take(
+    /// Takes a waiter out of its queue, from any position; perhaps because it is served. None if it has left already. `group`
+    /// is the one that it stands aside with, in which it may be enlisted.
+    pub fn take(
         &mut self,
         ticket: Ticket,
         group: Option<&mut Group>,
         is_enlisted: bool,
-        served: u64,
-    ) -> Option<Left<W, L>> {
+        is_served: bool,
+    ) -> Option<Left<W>> {
         let Waiting { lock: place, stands, .. } = *self.waiting(ticket)?;
         let number = self.locks.get(place)?.number;
         let was_first = self.first(LockId { number, place }) == Some(ticket);
@@ -369,10 +356,12 @@ impl<W, L: Default> Queues<W, L> {
         self.change_length(place, -1);
         let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
         let queue = self.locks.get_mut(place)?;
-        queue.served = queue.served.wrapping_add(served);
+        queue.served = queue.served.wrapping_add(u64::from(is_served));
         let (lock, database, key) = (LockId { number, place }, queue.database, Rc::clone(&queue.key));
-        let closed = if queue.length == 0 { self.close(place) } else { None };
-        Some(Left { waiter, lock, database, key, since, was_first, closed })
+        if queue.length == 0 {
+            self.close(place);
+        }
+        Some(Left { waiter, lock, database, key, since, was_first })
     }
 
     fn remove_from_queue(&mut self, lock: Place, waiter: Place) {
@@ -382,15 +371,14 @@ impl<W, L: Default> Queues<W, L> {
     }
 
     /// Drops the queue of a lock for which no client waits any more.
-    fn close(&mut self, place: Place) -> Option<L> {
+    fn close(&mut self, place: Place) {
         self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
         self.lease_ends.cancel(&mut self.locks, place, |queue| &mut queue.lease_end);
-        let Queue { number, database, key, kept, .. } = self.locks.remove(place)?;
-        self.by_name.remove(self.by_name.hash((database, &*key)), (number, place));
+        let Some(Queue { database, key, .. }) = self.locks.remove(place) else { return };
+        self.by_name.remove(self.by_name.hash((database, &*key)), place);
         if self.databases.get(&database).is_some_and(Lengths::is_empty) {
             self.databases.remove(&database);
         }
-        Some(kept)
     }
 
     /// Changes the length of a queue, and puts it among those that are as long.
@@ -527,13 +515,6 @@ fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item
     let last = (lock, Ticket { number: u64::MAX, place: Place::MAX });
     let of_lock = if aside.is_empty() { None } else { Some(aside.range(first..=last)) };
     of_lock.into_iter().flatten().map(|(_, ticket)| *ticket)
-}
-
-impl Ticket {
-    /// The number by which waiters are in the order of coming, and the place.
-    pub(super) fn numbered(self) -> (u64, Place) {
-        (self.number, self.place)
-    }
 }
 
 /// Waiters that belong together, such as the tickets of a session: they are passed over together, and keep their places.

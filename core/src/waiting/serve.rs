@@ -15,7 +15,7 @@
 
 use super::agenda::Untold;
 use super::claims::waiter_of;
-use super::engine::{Attendance, Delivery, Engine, Grant};
+use super::engine::{Delivery, Engine, Grant};
 use super::host::{Act, Host, OwnText, Paused, Permission, Purpose, Text, Trigger};
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
@@ -94,8 +94,6 @@ impl<C> Engine<C> {
         trigger: Trigger,
     ) -> Settled {
         loop {
-            // Before each look, so that what the look itself causes, such as the end of an expired key, is no news.
-            self.seen(id);
             if let Some(settled) = self.serve_next(host, id, lock, trigger) {
                 return settled;
             }
@@ -114,16 +112,23 @@ impl<C> Engine<C> {
         lock: LockName<'_>,
         trigger: Trigger,
     ) -> Option<Settled> {
-        let now = host.now();
         let (mut before, mut after) = (Vec::new(), None);
-        while let Some(claim) = self.next_in_line(id, after, now) {
-            let waiter = waiter_of(&self.queues, claim);
-            match self.attendance(waiter, now) {
-                Attendance::Attended => {}
-                unready => {
-                    self.make_way(host, waiter, unready);
-                    return None;
+        loop {
+            let next = self.next_in_line(host, id, after);
+            // Before the look, so that what the look itself causes, such as the end of an expired key, is no news.
+            self.seen(id);
+            let (claim, waiter) = match next {
+                Ok(Some(next)) => next,
+                Ok(None) if before.is_empty() => return Some(Settled::NobodyWaits),
+                Ok(None) => return Some(Settled::MayBeOvertaken(before)),
+                Err(TurnIsOver) => {
+                    self.changed(id);
+                    return Some(Settled::TurnIsOver);
                 }
+            };
+            if self.is_dismissed(waiter) {
+                self.let_go(host, waiter, Outcome::NowReplica);
+                return None;
             }
             // Another kind of lock would keep those before it out for good.
             let is_plain = || self.queues.waiter(waiter).is_some_and(|wait| wait.side == Side::Plain);
@@ -157,16 +162,6 @@ impl<C> Engine<C> {
             self.set_recheck_at(id, end);
             return Some(Settled::SomeoneWaits);
         }
-        Some(if before.is_empty() { Settled::NobodyWaits } else { Settled::MayBeOvertaken(before) })
-    }
-
-    /// A waiter that cannot be granted anything now leaves the line to those behind it.
-    fn make_way<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, attendance: Attendance) {
-        match attendance {
-            Attendance::Attended => {}
-            Attendance::Unattended => self.step_aside(waiter),
-            Attendance::Dismissed => self.let_go(host, waiter, Outcome::NowReplica),
-        }
     }
 
     /// These waiters were overtaken, each once, be it on several locks.
@@ -174,33 +169,27 @@ impl<C> Engine<C> {
         waiters.sort_unstable();
         waiters.dedup();
         for waiter in waiters {
-            self.claims.is_overtaken(waiter);
+            if let Some(several) = self.claims.of_several_mut(waiter) {
+                several.overtaken = several.overtaken.saturating_add(1);
+            }
         }
     }
 
     fn may_be_overtaken(&self, waiter: Ticket) -> bool {
-        self.claims.overtaken(waiter).is_some_and(|overtaken| overtaken < OVERTAKEN_MAX)
+        self.claims.of_several(waiter).is_some_and(|several| several.overtaken < OVERTAKEN_MAX)
     }
 
     /// The waiters that a claim to a free lock overtakes; None if it must wait for one of those before it.
     fn overtakes<H: Host<Client = C>>(&mut self, host: &H, claim: Ticket) -> Option<Vec<Ticket>> {
-        let (lock, now) = (self.queues.lock_of(claim)?, host.now());
+        let lock = self.queues.lock_of(claim)?;
         let (mut before, mut after) = (Vec::new(), None);
-        while let Some(other) = self.next_in_line(lock, after, now).filter(|other| *other < claim) {
-            let waiter = waiter_of(&self.queues, other);
-            match self.attendance(waiter, now) {
-                Attendance::Attended if self.may_be_overtaken(waiter) && before.len() < CHECKED_MAX => {
-                    before.push(waiter);
-                    after = Some(other);
-                }
-                Attendance::Attended | Attendance::Dismissed => return None,
-                Attendance::Unattended => {
-                    self.step_aside(waiter);
-                    if host.turn_is_over() {
-                        return None;
-                    }
-                }
+        while let Some((other, waiter)) = self.next_in_line(host, lock, after).ok()?.filter(|(other, _)| *other < claim)
+        {
+            if !self.may_be_overtaken(waiter) || self.is_dismissed(waiter) || before.len() >= CHECKED_MAX {
+                return None;
             }
+            before.push(waiter);
+            after = Some(other);
         }
         Some(before)
     }
@@ -209,7 +198,7 @@ impl<C> Engine<C> {
     fn try_waiter<H: Host<Client = C>>(&mut self, host: &H, look: &Look<'_>) -> Tried {
         let &Look { waiter, lock, trigger, .. } = look;
         let Some(wish) = self.queues.waiter(waiter).map(Waiter::wish) else { return Tried::Busy(0) };
-        let (grace, is_set) = (self.grace(host), self.claims.overtaken(waiter).is_some());
+        let (grace, is_set) = (self.grace(host), self.claims.of_several(waiter).is_some());
         let (mut keys, mut overtaken) = (Vec::new(), look.before.to_vec());
         let tried = if is_set {
             self.try_all(host, look, &wish, &mut keys, &mut overtaken)
@@ -259,7 +248,8 @@ impl<C> Engine<C> {
         } else {
             true
         };
-        let (count, lacked) = (self.claims.all(&waiter).len(), self.claims.lacks(waiter));
+        let count = self.claims.all(&waiter).len();
+        let lacked = self.claims.of_several(waiter).map_or(0, |several| several.lacks);
         if !is_free {
             // They wait for the holder that asks once more.
             overtaken.clear();
@@ -272,7 +262,9 @@ impl<C> Engine<C> {
             match self.may_have(host, other, lock.database, wish, grace) {
                 Ok(Some(waiters)) => overtaken.extend(waiters),
                 Ok(None) => {
-                    self.claims.set_lacks(waiter, number);
+                    if let Some(several) = self.claims.of_several_mut(waiter) {
+                        several.lacks = number;
+                    }
                     return Tried::Lacks { is_free };
                 }
                 Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
@@ -305,20 +297,23 @@ impl<C> Engine<C> {
         }
     }
 
-    /// The first attended waiter in the line of a lock, or one that is to be dismissed.
+    /// The next attended waiter in the line of a lock, or the first, with its claim there; or one that is to be dismissed.
+    /// Unattended waiters step aside, and those of sessions that are back return to their places.
     ///
     /// # Errors
     /// If the turn is over before it is found.
-    pub(super) fn first_in_line<H: Host<Client = C>>(
+    pub(super) fn next_in_line<H: Host<Client = C>>(
         &mut self,
         host: &H,
         id: LockId,
-    ) -> Result<Option<Ticket>, TurnIsOver> {
+        after: Option<Ticket>,
+    ) -> Result<Option<(Ticket, Ticket)>, TurnIsOver> {
         let now = host.now();
-        while let Some(claim) = self.next_in_line(id, None, now) {
+        self.put_returning_back(id, now);
+        while let Some(claim) = self.queues.next(id, after) {
             let waiter = waiter_of(&self.queues, claim);
-            if self.attendance(waiter, now) != Attendance::Unattended {
-                return Ok(Some(waiter));
+            if self.is_dismissed(waiter) || self.is_attended(waiter, now) {
+                return Ok(Some((claim, waiter)));
             }
             self.step_aside(waiter);
             if host.turn_is_over() {
@@ -351,8 +346,8 @@ impl<C> Engine<C> {
         let may_hand_over = plan.changes.frees()
             && trigger == Trigger::Command
             && !matches!(host.permission(None, Purpose::Grant), Permission::Later(_));
-        let settled = match self.first_in_line(host, id) {
-            Ok(Some(waiter)) if may_hand_over && self.is_next_alone(waiter) => {
+        let settled = match self.next_in_line(host, id, None) {
+            Ok(Some((_, waiter))) if may_hand_over && self.is_next_alone(waiter) => {
                 self.hand_over(host, key, record, plan, waiter)
             }
             _ => host.commit(record, plan, Vec::new()).map(|()| None),
@@ -366,7 +361,7 @@ impl<C> Engine<C> {
 
     /// Whether a waiter needs no other lock, and is not about to be dismissed.
     fn is_next_alone(&self, waiter: Ticket) -> bool {
-        self.claims.overtaken(waiter).is_none() && !self.is_dismissed(waiter)
+        self.claims.of_several(waiter).is_none() && !self.is_dismissed(waiter)
     }
 
     /// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
@@ -416,10 +411,9 @@ impl<C> Engine<C> {
     /// waiter for several lacks. 0 if none waits for it.
     pub(super) fn kept_for_ms<H: Host<Client = C>>(&self, host: &H, lock: LockName<'_>) -> i64 {
         let waiters = self.queues.waiters(lock).take(CHECKED_MAX).map(|(claim, _)| waiter_of(&self.queues, claim));
-        let Some(waiter) = waiters.into_iter().find(|waiter| self.claims.overtaken(*waiter).is_some()) else {
-            return 0;
-        };
-        let lacks = self.claims.all(&waiter).get(self.claims.lacks(waiter)).copied();
+        let first = waiters.into_iter().find_map(|waiter| Some((waiter, self.claims.of_several(waiter)?.lacks)));
+        let Some((waiter, lacks)) = first else { return 0 };
+        let lacks = self.claims.all(&waiter).get(lacks).copied();
         let name = lacks.and_then(|claim| self.queues.lock_of(claim)).and_then(|lock| self.queues.name(lock));
         match name.map_or(0, |(database, key)| host.left_ms(LockName { database, key: &key })) {
             left_ms @ 0.. => left_ms.max(1),
@@ -463,15 +457,19 @@ fn grant_all<H: Host>(
     let _selected = host.select(lock.database);
     let holder = host.own(&wish.holder);
     let keys: Vec<_> = keys.iter().map(|key| host.own(key)).collect();
-    let keys: Vec<_> = keys.iter().map(|key| key.lend()).collect();
-    for key in keys.iter().filter(|key| trigger == Trigger::Event || key.as_ref() != lock.key) {
-        match host.permission(Some(*key), Purpose::Grant) {
-            Permission::Granted | Permission::OfKey => {}
-            Permission::Later(ms) => return Tried::Later(ms),
-            Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
-        }
+    let keys: Vec<_> = keys.iter().map(OwnText::lend).collect();
+    let is_known_fit = |key: &&Text<'_, H>| trigger == Trigger::Command && key.as_ref() == lock.key;
+    let unfit = keys.iter().filter(|key| !is_known_fit(key)).find_map(|key| unfit_for(host, *key));
+    unfit.unwrap_or_else(|| acquire_open(host, &keys, &wish.with_holder(holder.lend()), grace))
+}
+
+/// Why the server would not let a waiter be granted this key, which must not be open.
+fn unfit_for<H: Host>(host: &H, key: Text<'_, H>) -> Option<Tried> {
+    match host.permission(Some(key), Purpose::Grant) {
+        Permission::Granted | Permission::OfKey => None,
+        Permission::Later(ms) => Some(Tried::Later(ms)),
+        Permission::Elsewhere => Some(Tried::Told(Outcome::SlotMoved)),
     }
-    acquire_open(host, &keys, &wish.with_holder(holder.lend()), grace)
 }
 
 /// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
@@ -497,10 +495,8 @@ fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace:
             }
             Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
         }
-        match host.permission(Some(key), Purpose::Grant) {
-            Permission::Granted | Permission::OfKey => {}
-            Permission::Later(ms) => return Tried::Later(ms),
-            Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
+        if let Some(unfit) = unfit_for(host, key) {
+            return unfit;
         }
     }
     acquire_open(host, &[key], &wish.with_holder(holder), grace)

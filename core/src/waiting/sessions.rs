@@ -52,14 +52,14 @@ pub(super) struct Session<C> {
     poll: Option<(C, UnixMs)>,
     pub outbox: Outbox,
     pub tickets: Group,
-    /// The number of its tickets that wait to write.
-    pub writers: usize,
     /// Whether it is on the agenda, to be served what it was passed over for.
     pub is_returning: bool,
     /// Whether its tickets are passed over, as far as is noted.
     is_abandoned: bool,
-    /// While it is on the agenda since nobody attends it: the number of its tickets that were not yet looked at.
-    pub unseen: Option<usize>,
+    /// The number of its tickets that were not looked at since it was left unattended.
+    pub unseen: usize,
+    /// Whether it is on the agenda, for what is left to be done.
+    pub is_listed: bool,
     has_ended: bool,
     alarm: Alarm,
 }
@@ -141,7 +141,7 @@ impl<C> Session<C> {
     }
 }
 
-pub(super) struct Sessions<C> {
+pub struct Sessions<C> {
     store: Store<Session<C>>,
     by_name: Map<Rc<[u8]>, SessionId>,
     /// The users with sessions, also with those that have ended and are not gone.
@@ -240,29 +240,32 @@ pub enum NoSession {
 }
 
 impl<C> Sessions<C> {
+    /// How many are open.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
     /// Whether there are none, not even some that are about to go.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.len() == 0
     }
 
-    pub fn get(&self, id: SessionId) -> Option<&Session<C>> {
+    pub(super) fn get(&self, id: SessionId) -> Option<&Session<C>> {
         self.store.get(id.place).filter(|session| session.id == id)
     }
 
-    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<C>> {
+    pub(super) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<C>> {
         self.store.get_mut(id.place).filter(|session| session.id == id)
     }
 
-    pub fn is_open(&self, id: SessionId) -> bool {
+    pub(super) fn is_open(&self, id: SessionId) -> bool {
         self.get(id).is_some_and(|session| !session.has_ended)
     }
 
     /// Changes a session's events, and counts them anew.
-    pub fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> T) -> Option<T> {
+    pub(super) fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> T) -> Option<T> {
         let session = self.get_mut(id)?;
         let outbox = &mut session.outbox;
         let (events, claims) = (outbox.len(), outbox.claims());
@@ -275,7 +278,7 @@ impl<C> Sessions<C> {
     }
 
     /// A waiter of this session joins the queue of one lock, or leaves it.
-    pub fn count_claim(&mut self, id: SessionId, had: usize, has: usize) {
+    pub(super) fn count_claim(&mut self, id: SessionId, had: usize, has: usize) {
         let Some(session) = self.get(id) else { return };
         session.owner.recount(had, has);
         self.waiting_claims = self.waiting_claims.saturating_sub(had).saturating_add(has);
@@ -285,7 +288,7 @@ impl<C> Sessions<C> {
     ///
     /// # Errors
     /// If there is none, or it is another user's.
-    pub fn find(&self, name: &[u8], owner: &[u8]) -> Result<SessionId, NoSession> {
+    pub(super) fn find(&self, name: &[u8], owner: &[u8]) -> Result<SessionId, NoSession> {
         let id = self.by_name.get(name).ok_or(NoSession::Unknown)?;
         self.get(*id)
             .filter(|session| *session.owner.name == *owner)
@@ -294,7 +297,7 @@ impl<C> Sessions<C> {
     }
 
     /// The same; opens the session if there is none. `limit` is asked for then.
-    pub fn find_or_open(
+    pub(super) fn find_or_open(
         &mut self,
         name: &[u8],
         owner: &[u8],
@@ -326,10 +329,10 @@ impl<C> Sessions<C> {
             poll: None,
             outbox,
             tickets: Group::default(),
-            writers: 0,
             is_returning: false,
             is_abandoned: false,
-            unseen: None,
+            unseen: 0,
+            is_listed: false,
             has_ended: false,
             alarm,
         };
@@ -366,7 +369,13 @@ impl<C> Sessions<C> {
 
     /// A call of the session's: a sign of life. A call from another connection takes over: returns the call that waits
     /// on the former one. None for the connection of a call that came from none.
-    pub fn called(&mut self, id: SessionId, connection: Option<u64>, ttl_ms: Option<i64>, now: UnixMs) -> Option<C> {
+    pub(super) fn called(
+        &mut self,
+        id: SessionId,
+        connection: Option<u64>,
+        ttl_ms: Option<i64>,
+        now: UnixMs,
+    ) -> Option<C> {
         let session = self.get_mut(id)?;
         session.seen = now;
         session.answered = now;
@@ -401,7 +410,7 @@ impl<C> Sessions<C> {
     ///
     /// # Errors
     /// If it does.
-    pub fn check_late(&self, id: SessionId, connection: Option<u64>) -> Result<(), NoSession> {
+    pub(super) fn check_late(&self, id: SessionId, connection: Option<u64>) -> Result<(), NoSession> {
         let Some(session) = self.get(id).filter(|session| session.is_connected) else { return Ok(()) };
         let cut_off = session.cut_off.iter().find(|cut_off| Some(cut_off.connection) == connection);
         let was_sent_before = |cut_off: &CutOff| cut_off.answered.is_none_or(|turn| turn == self.turn);
@@ -415,7 +424,7 @@ impl<C> Sessions<C> {
     }
 
     /// Notes that the call is answered that waited on a connection which was cut off.
-    pub fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
+    pub(super) fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
         let turn = self.turn;
         let Some(session) = self.get_mut(id) else { return };
         if let Some(cut_off) = session.cut_off.iter_mut().find(|cut_off| cut_off.connection == connection) {
@@ -425,20 +434,20 @@ impl<C> Sessions<C> {
     }
 
     /// The server comes to its agenda: what was answered before was answered in another turn.
-    pub fn next_turn(&mut self) {
+    pub(super) fn next_turn(&mut self) {
         if std::mem::take(&mut self.awaits_turn) {
             self.turn = self.turn.wrapping_add(1);
         }
     }
 
     /// Notes that somebody attends a session again, and has it noticed when nobody does any more.
-    pub fn resume(&mut self, id: SessionId) {
+    pub(super) fn resume(&mut self, id: SessionId) {
         self.set_abandoned(id, false);
         self.set_alarm(id);
     }
 
     /// Notes that nobody attends a session any more.
-    pub fn abandon(&mut self, id: SessionId) {
+    pub(super) fn abandon(&mut self, id: SessionId) {
         self.set_abandoned(id, true);
         self.set_alarm(id);
     }
@@ -461,7 +470,7 @@ impl<C> Sessions<C> {
     }
 
     /// Has a call wait, for no longer than a third of the TTL: a peer that is gone without a word is noticed in time.
-    pub fn wait(&mut self, id: SessionId, poll: C, limit_ms: i64, now: UnixMs) {
+    pub(super) fn wait(&mut self, id: SessionId, poll: C, limit_ms: i64, now: UnixMs) {
         let Some(session) = self.get_mut(id) else { return };
         let most = if session.outbox.is_unread() { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
         let ms = if limit_ms > 0 { limit_ms.min(most) } else { most };
@@ -470,7 +479,7 @@ impl<C> Sessions<C> {
     }
 
     /// Takes the call that waits: it is answered now.
-    pub fn take_poll(&mut self, id: SessionId, now: UnixMs) -> Option<C> {
+    pub(super) fn take_poll(&mut self, id: SessionId, now: UnixMs) -> Option<C> {
         let session = self.get_mut(id)?;
         let (poll, _) = session.poll.take()?;
         session.answered = now;
@@ -487,12 +496,12 @@ impl<C> Sessions<C> {
         }
     }
 
-    pub fn next_alarm(&self) -> UnixMs {
+    pub(super) fn next_alarm(&self) -> UnixMs {
         self.alarms.next()
     }
 
     /// The next session whose alarm goes off, and what for, if its time has come for something.
-    pub fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<C>>)> {
+    pub(super) fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<C>>)> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
         let id = session.id;
@@ -518,7 +527,7 @@ impl<C> Sessions<C> {
 
     /// Has a session whose time is up go on, since clients' commands are kept back; unless its connection is closed.
     /// Returns whether it goes on.
-    pub fn outlives_pause(&mut self, id: SessionId, now: UnixMs) -> bool {
+    pub(super) fn outlives_pause(&mut self, id: SessionId, now: UnixMs) -> bool {
         let Some(session) = self.get_mut(id).filter(|session| session.is_connected) else { return false };
         session.grant_time(now);
         self.set_alarm(id);
@@ -526,13 +535,13 @@ impl<C> Sessions<C> {
     }
 
     /// The sessions whose last call came from this connection, which is closed.
-    pub fn take_of_connection(&mut self, connection: u64) -> BTreeSet<SessionId> {
+    pub(super) fn take_of_connection(&mut self, connection: u64) -> BTreeSet<SessionId> {
         self.by_connection.remove(&connection).unwrap_or_default()
     }
 
     /// Notes that the connection of a session's last call is closed, unless there was another call. The session is looked
     /// at at once: perhaps it was closed because its user was deleted. Returns whether it is so.
-    pub fn disconnect(&mut self, id: SessionId, connection: u64) -> bool {
+    pub(super) fn disconnect(&mut self, id: SessionId, connection: u64) -> bool {
         let Some(session) = self.get_mut(id).filter(|session| session.connection == Some(connection)) else {
             return false;
         };
@@ -542,7 +551,7 @@ impl<C> Sessions<C> {
     }
 
     /// Closes a session. What is left of it stays until [`Self::drop_ended`]. Returns the call that waits.
-    pub fn end(&mut self, id: SessionId) -> Option<C> {
+    pub(super) fn end(&mut self, id: SessionId) -> Option<C> {
         self.set_abandoned(id, false);
         let session = self.get_mut(id).filter(|session| !session.has_ended)?;
         session.has_ended = true;
@@ -556,7 +565,7 @@ impl<C> Sessions<C> {
         poll
     }
 
-    pub fn drop_ended(&mut self, id: SessionId) {
+    pub(super) fn drop_ended(&mut self, id: SessionId) {
         let Some(session) = self.get(id).filter(|session| session.has_ended) else { return };
         let owner = Rc::clone(&session.owner);
         self.store.remove(id.place);
@@ -567,17 +576,18 @@ impl<C> Sessions<C> {
     }
 
     /// All that are open, in no order.
-    pub fn open(&self) -> impl Iterator<Item = &Session<C>> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &Session<C>> {
         self.by_name.values().filter_map(|id| self.get(*id))
     }
 
     /// The number of open sessions that nobody attends, as far as is noted.
+    #[must_use]
     pub fn abandoned(&self) -> usize {
         self.abandoned
     }
 
     /// What is wrong with what is counted of these, which are all, if anything. `claims` are those of waiting tickets.
-    pub fn fault(&self, all: &[&Session<C>], claims: &BTreeMap<SessionId, usize>) -> Option<&'static str> {
+    pub(super) fn fault(&self, all: &[&Session<C>], claims: &BTreeMap<SessionId, usize>) -> Option<&'static str> {
         let is_right = |user: &User| {
             let own = || all.iter().filter(|session| session.owner.name == user.name);
             let of =

@@ -26,36 +26,6 @@ pub enum Use {
 }
 
 impl<C> Engine<C> {
-    /// The number of open sessions.
-    #[must_use]
-    pub fn sessions(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Whether there are sessions, or something is left of one.
-    #[must_use]
-    pub fn has_sessions(&self) -> bool {
-        !self.sessions.is_empty()
-    }
-
-    /// The number of open sessions that nobody attends, as far as is noted.
-    #[must_use]
-    pub fn unattended_sessions(&self) -> usize {
-        self.sessions.abandoned()
-    }
-
-    /// The number of tickets that wait.
-    #[must_use]
-    pub fn waiting_tickets(&self) -> usize {
-        self.sessions.waiting
-    }
-
-    /// The number of events that are not acknowledged, or not freed yet.
-    #[must_use]
-    pub fn unacknowledged(&self) -> usize {
-        self.sessions.events
-    }
-
     /// The open session of this name.
     ///
     /// # Errors
@@ -129,7 +99,7 @@ impl<C> Engine<C> {
     }
 
     pub(super) fn waiting_ticket(&self, id: SessionId, name: &[u8]) -> Option<Ticket> {
-        self.tickets.find(self.tickets.hash((id, name)), None).find_map(|place| {
+        self.tickets.find(self.tickets.hash((id, name))).find_map(|place| {
             let ticket = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(ticket)?;
             (wait.session() == Some(id) && wait.ticket() == name).then_some(ticket)
@@ -157,23 +127,36 @@ impl<C> Engine<C> {
         let Some(tickets) = self.sessions.get(id).map(|session| session.tickets.length()) else { return (0, None) };
         let poll = self.sessions.end(id);
         self.sessions.of_outbox(id, |outbox| outbox.acknowledge(u64::MAX));
-        self.agenda.ended.push_back(id);
+        self.list(id);
         (tickets, poll)
     }
 
-    /// Drops one thing that is left of a session that has ended. Returns whether there was one.
-    pub(super) fn drop_next_of_ended(&mut self) -> bool {
-        let Some(id) = self.agenda.ended.front().copied() else { return false };
+    /// Has what is left of a session done by and by.
+    fn list(&mut self, id: SessionId) {
+        if self.sessions.get_mut(id).is_some_and(|session| !std::mem::replace(&mut session.is_listed, true)) {
+            self.agenda.sessions.push_back(id);
+        }
+    }
+
+    /// Does one of the things that are left to be done for a session. Returns whether there may be more.
+    pub(super) fn tidy(&mut self, id: SessionId) -> bool {
         if self.sessions.of_outbox(id, Outbox::free_next) == Some(true) {
             return true;
         }
-        let ticket = self.sessions.get_mut(id).and_then(|session| self.queues.next_of(&mut session.tickets));
-        if let Some(ticket) = ticket {
-            self.leave(ticket);
-            self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
-        } else {
-            self.agenda.ended.pop_front();
-            self.sessions.drop_ended(id);
+        let is_open = self.sessions.is_open(id);
+        let Some(session) = self.sessions.get_mut(id).filter(|session| !is_open || session.unseen > 0) else {
+            return false;
+        };
+        session.unseen = session.unseen.saturating_sub(1);
+        let ticket = self.queues.next_of(&mut session.tickets);
+        match ticket {
+            Some(ticket) if is_open => self.look_behind(ticket),
+            Some(ticket) => {
+                self.leave(ticket);
+                self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
+            }
+            None if is_open => {}
+            None => self.sessions.drop_ended(id),
         }
         true
     }
@@ -277,16 +260,7 @@ impl<C> Engine<C> {
                 return;
             }
         }
-        self.agenda.acknowledged.push_back(id);
-    }
-
-    /// Frees one event that was acknowledged. Returns whether there was one.
-    pub(super) fn free_next_acknowledged(&mut self) -> bool {
-        let Some(id) = self.agenda.acknowledged.front().copied() else { return false };
-        if self.sessions.of_outbox(id, Outbox::free_next) != Some(true) {
-            self.agenda.acknowledged.pop_front();
-        }
-        true
+        self.list(id);
     }
 
     /// The session is attended again: it is served what it was passed over for.
@@ -365,14 +339,10 @@ impl<C> Engine<C> {
     /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
     pub(super) fn abandon(&mut self, id: SessionId) {
         self.sessions.abandon(id);
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        let tickets = if session.writers > 0 { session.tickets.length() } else { 0 };
-        if tickets == 0 {
-            return;
-        }
-        // What was looked at before may have been back meanwhile.
-        if session.unseen.replace(tickets).is_none() {
-            self.agenda.abandoned.push_back(id);
+        if let Some(session) = self.sessions.get_mut(id).filter(|session| session.tickets.length() > 0) {
+            // What was looked at before may have been back meanwhile.
+            session.unseen = session.tickets.length();
+            self.list(id);
         }
     }
 
@@ -393,32 +363,18 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Looks at one ticket of a session that nobody attends: readers behind a writer that is passed over are let in,
-    /// beside the readers that have the lock. Returns whether there was such a session.
-    ///
-    /// Nothing else can wait for a lock that is free to it.
-    pub(super) fn look_behind_next(&mut self) -> bool {
-        let Some(id) = self.agenda.abandoned.front().copied() else { return false };
-        let Some(session) = self.sessions.get_mut(id) else {
-            self.agenda.abandoned.pop_front();
-            return true;
-        };
-        let ticket = self.queues.next_of(&mut session.tickets);
-        session.unseen =
-            session.unseen.filter(|unseen| *unseen > 1 && ticket.is_some()).map(|unseen| unseen.saturating_sub(1));
-        if session.unseen.is_none() {
-            self.agenda.abandoned.pop_front();
+    /// Of a ticket of a session that nobody attends: readers behind a writer that is passed over are let in, beside the readers
+    /// that have the lock. Nothing else can wait for a lock that is free to it.
+    fn look_behind(&mut self, ticket: Ticket) {
+        let keeps_out = |wait: &Waiter<C>| wait.is_of_several || wait.side.ends_sharing();
+        if !self.queues.waiter(ticket).is_some_and(keeps_out) {
+            return;
         }
-        let Some((ticket, wait)) = ticket.and_then(|ticket| Some((ticket, self.queues.waiter(ticket)?))) else {
-            return true;
-        };
-        let keeps_out = wait.is_of_several || wait.side.ends_sharing();
-        for lock in self.claims.locks(&self.queues, ticket).into_iter().filter(|_| keeps_out) {
+        for lock in self.claims.locks(&self.queues, ticket) {
             if !self.claims.is_empty() || self.queues.first(lock) == Some(ticket) {
                 self.changed(lock);
             }
         }
-        true
     }
 }
 
@@ -438,12 +394,12 @@ mod tests {
         };
         (0..SESSIONS).for_each(|number| call(&mut table, number, 1));
         table.disconnected(1);
-        assert_eq!(table.unattended_sessions(), DISCONNECTED_AT_ONCE);
+        assert_eq!(table.sessions.abandoned(), DISCONNECTED_AT_ONCE);
         assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
         // Its process is back before that.
         call(&mut table, SESSIONS - 1, 2);
         while table.disconnect_next() {}
-        assert_eq!(table.unattended_sessions(), SESSIONS - 1);
+        assert_eq!(table.sessions.abandoned(), SESSIONS - 1);
     }
 
     #[test]
@@ -466,14 +422,14 @@ mod tests {
         let all_but_one = u64::try_from(EVENTS - 1).unwrap();
         call(&mut table, Some(all_but_one));
         assert_eq!(
-            (table.unacknowledged(), table.claims_of_tickets()),
+            (table.sessions.events, table.claims_of_tickets()),
             (EVENTS - FREED_AT_ONCE, EVENTS - FREED_AT_ONCE)
         );
         assert_eq!(table.wakes_at(0), Some(UnixMs::MIN), "the rest is for the next turn");
         assert!(table.sessions.get(id).unwrap().is_attended(0), "what is acknowledged is read");
-        (0..EVENTS - FREED_AT_ONCE - 1).for_each(|_| assert!(table.free_next_acknowledged()));
-        assert_eq!((table.unacknowledged(), table.claims_of_tickets()), (1, 1));
-        assert!(table.free_next_acknowledged() && !table.free_next_acknowledged(), "then it is off the agenda");
+        (0..EVENTS - FREED_AT_ONCE - 1).for_each(|_| assert!(table.tidy(id)));
+        assert_eq!((table.sessions.events, table.claims_of_tickets()), (1, 1));
+        assert!(!table.tidy(id), "nothing is left to be done");
         assert_eq!(table.fault(), None);
     }
 }

@@ -28,9 +28,7 @@ impl<C> Engine<C> {
             is_done &= !self.cancel_next(host);
             is_done &= !self.sweep_on();
             is_done &= !self.disconnect_next();
-            is_done &= !self.look_behind_next();
-            is_done &= !self.free_next_acknowledged();
-            is_done &= !self.drop_next(host);
+            is_done &= !self.tidy_next(host);
             // By the time of now, which a rest of this very turn began at.
             if !self.is_resting(host.now()) {
                 is_done &= !self.release_next(host);
@@ -88,11 +86,16 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Drops one thing that is left of a session that has ended. Returns whether there was one.
-    pub(super) fn drop_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
-        let dropped = self.drop_next_of_ended();
+    /// Does one of the things that are left to be done for sessions. Returns whether there was one.
+    fn tidy_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
+        let Some(id) = self.agenda.sessions.pop_front() else { return false };
+        if self.tidy(id) {
+            self.agenda.sessions.push_back(id);
+        } else if let Some(session) = self.sessions.get_mut(id) {
+            session.is_listed = false;
+        }
         host.watch(self);
-        dropped
+        true
     }
 
     /// Ends a session that its process has not ended. Its tickets leave in the next turns of the server.

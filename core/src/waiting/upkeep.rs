@@ -210,15 +210,10 @@ impl<C> Engine<C> {
             return;
         }
         self.agenda.patrol_at = None;
-        if self.queues.is_empty() {
-            return;
+        if !self.queues.is_empty() {
+            self.agenda.to_sweep = self.agenda.to_sweep.max(PATROL_LOCKS);
+            self.begin_patrol(now);
         }
-        for _ in 0..self.queues.locks().min(PATROL_LOCKS) {
-            if let Some(lock) = self.queues.take_turn() {
-                self.changed(lock);
-            }
-        }
-        self.begin_patrol(now);
     }
 
     /// The number of grants that are to be released, since their clients were gone before they could be told.
@@ -296,6 +291,7 @@ mod tests {
     }
 
     fn taken(engine: &mut Engine<()>) -> Vec<String> {
+        while engine.sweep_on() {}
         let names = std::iter::from_fn(|| {
             let lock = engine.take_changed()?;
             engine.seen(lock);

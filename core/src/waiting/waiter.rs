@@ -88,7 +88,7 @@ pub enum Recipient<C> {
 
 /// A waiter, in few bytes.
 #[derive(Debug)]
-pub(super) struct Waiter<C> {
+pub struct Waiter<C> {
     pub recipient: Recipient<C>,
     names: Rc<[u8]>,
     lease: Lease,

@@ -416,7 +416,7 @@ impl Play {
         for key in 0..KEYS.len() {
             let waits = self.waiters.iter().filter(|waiter| waiter.keys.contains(&key)).count();
             assert_eq!(
-                self.engine.length_of(lock_name(key)),
+                self.engine.queues().length_of(lock_name(key)),
                 waits,
                 "those who wait for lock {key}: {:?}",
                 self.waiters

@@ -70,15 +70,16 @@ pub(super) fn arm_timer(context: &Context) {
     let (now, timer) = (context.now(), &state::get().timer);
     // Whoever has the engine arms the timer when it is done.
     let Ok(mut engine) = state::engine() else { return };
-    engine.read_notes(&Server::new(context));
-    fences::tell(engine.take_grace_news());
-    let is_small = engine.length().saturating_add(engine.sessions()) <= CHECKED_MAX;
+    let server = &Server::new(context);
+    engine.read_notes(server);
+    fences::tell(engine.take_grace_news(server));
+    let is_small = engine.length().saturating_add(engine.sessions().len()) <= CHECKED_MAX;
     debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
     let has_unanswered = !state::get().clients.borrow().unanswered.is_empty();
     let at_once = (has_unanswered || state::get().grace_is_unchecked.get()).then_some(UnixMs::MIN);
     let due = [
         at_once,
-        engine.wakes_next_at(&Server::new(context)),
+        engine.wakes_next_at(server),
         state::get().listening.borrow_mut().plan_end(engine.length() == 0, now),
     ];
     let (time, serving_ms) = (due.into_iter().flatten().min(), engine.take_serving_ms());
@@ -301,8 +302,9 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
         let context = unsafe { Context::new(context) };
         close_unanswered(&context);
         if let Ok(mut engine) = state::engine() {
-            engine.catch_up(&Server::new(&context));
-            fences::tell(engine.take_grace_news());
+            let server = &Server::new(&context);
+            engine.catch_up(server);
+            fences::tell(engine.take_grace_news(server));
         }
         stop_listening_if_due(&context);
         fences::check_if_due(&context);

@@ -19,8 +19,8 @@ use super::ffi::string::Str;
 use blocked_client::BlockedClient;
 use host::Server;
 use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
-use rlock_core::waiting::commands::Rejected;
-use rlock_core::waiting::{Engine, SessionId};
+use rlock_core::waiting::Engine;
+use rlock_core::waiting::commands::{Rejected, Wait};
 use rlock_core::words::Error;
 
 pub(super) use callbacks::subscribe;
@@ -64,13 +64,10 @@ pub fn acquire_all(
 ///
 /// # Errors
 /// The error reply.
-fn begin<'a>(
-    context: &Context,
-    waiting: Option<Waiting<(Str<'a>, Str<'a>)>>,
-) -> Result<Option<Waiting<(SessionId, Str<'a>)>>, Error> {
+fn begin<'a>(context: &Context, waiting: Option<Waiting<(Str<'a>, Str<'a>)>>) -> Result<Option<Wait<'a>>, Error> {
     let Some(Waiting { limit_ms, max, ticket }) = waiting else { return Ok(None) };
     let ticket = match ticket {
-        Some((session, ticket)) => Some((sessions::find(context, session)?, ticket)),
+        Some((session, ticket)) => Some((sessions::find(context, session)?, ticket.bytes())),
         None => None,
     };
     Ok(Some(Waiting { limit_ms, max, ticket }))

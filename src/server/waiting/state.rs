@@ -124,7 +124,7 @@ pub(super) fn note(note: Note) -> bool {
         return false;
     };
     engine.note(note);
-    engine.length() > 0 || engine.has_sessions() || engine.has_news_of_grace()
+    engine.length() > 0 || !engine.sessions().is_empty() || engine.has_news_of_grace()
 }
 
 /// How long nobody must have waited. To subscribe anew costs hardly more than what a few events do.

@@ -60,7 +60,7 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
                 WaiterView { names, side, session, is_attended, client, address: None, since, deadline, locks }
             });
         let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
-        QueueView { length: engine.length_of(lock), waiters: waiters.collect(), grace_left_ms }
+        QueueView { length: engine.queues().length_of(lock), waiters: waiters.collect(), grace_left_ms }
     };
     let addresses = Addresses::new(context);
     for waiter in &mut queue.waiters {
@@ -78,7 +78,7 @@ pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Erro
     let reader = Reader::of(context)?;
     // Asking for a right calls nothing back.
     let may_read = |key: &[u8]| reader.may_read(key);
-    Ok(state::engine()?.to_be_shown(context.database(), limit, may_read).collect())
+    Ok(state::engine()?.queues().to_be_shown(context.database(), limit, may_read).collect())
 }
 
 /// The beginning of a session's name: who knows the whole can cancel its tickets.

@@ -90,7 +90,7 @@ proptest! {
                     prop_assert_eq!(first, position.map(|position| reference.list[position].ticket));
                     if let Some(position) = position {
                         let Known { id: waiter, ticket, .. } = reference.remove(position, id);
-                        let served = queues.serve(ticket, Some(&mut group), true);
+                        let served = queues.take(ticket, Some(&mut group), true, true);
                         prop_assert_eq!(served.map(|left| (left.waiter, left.was_first)), Some((waiter, true)));
                         *reference.served.entry((database, key)).or_default() += 1;
                     }
@@ -100,10 +100,10 @@ proptest! {
                     let Known { database, key, .. } = reference.list[position];
                     let was_first = reference.first(database, key) == Some(position);
                     let known = reference.remove(position, id);
-                    let left = queues.leave(known.ticket, Some(&mut group), true).unwrap();
+                    let left = queues.take(known.ticket, Some(&mut group), true, false).unwrap();
                     prop_assert_eq!((left.waiter, left.was_first), (known.id, was_first));
                     let is_there = queues.find(LockName { database: left.database, key: &left.key });
-                    prop_assert_eq!(left.closed.is_none().then_some(left.lock), is_there);
+                    prop_assert_eq!(queues.name(left.lock).map(|_| left.lock), is_there);
                 }
                 Step::PassOver { waiter } if !reference.list.is_empty() => {
                     let ticket = reference.list[waiter % reference.list.len()].ticket;
@@ -132,7 +132,7 @@ proptest! {
                 }
             }
             for ticket in &reference.gone {
-                prop_assert_eq!(queues.leave(*ticket, None, true), None, "nobody leaves twice");
+                prop_assert_eq!(queues.take(*ticket, None, true, false), None, "nobody leaves twice");
                 prop_assert_eq!(queues.lock_of(*ticket), None);
             }
             let Reference { list, served, .. } = &mut reference;
@@ -141,7 +141,7 @@ proptest! {
             check(&mut queues, &reference)?;
         }
         for known in reference.list {
-            queues.leave(known.ticket, Some(&mut group), true);
+            queues.take(known.ticket, Some(&mut group), true, false);
         }
         prop_assert!(queues.is_empty() && queues.locks() == 0 && queues.length() == 0, "nothing is left over");
         prop_assert!(queues.by_name.is_empty() && queues.databases.is_empty());

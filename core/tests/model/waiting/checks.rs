@@ -141,8 +141,8 @@ impl Play {
         let waiting = self.waiting();
         assert_eq!(self.engine.length(), waiting.len(), "everyone who is not answered waits");
         let tickets = waiting.iter().filter(|waiting| waiting.session.is_some()).count();
-        assert_eq!(self.engine.waiting_tickets(), tickets, "the tickets that wait");
-        assert_eq!(self.engine.sessions(), self.sessions.len(), "the open sessions");
+        assert_eq!(self.engine.sessions().waiting, tickets, "the tickets that wait");
+        assert_eq!(self.engine.sessions().len(), self.sessions.len(), "the open sessions");
         if self.is_quiet() {
             self.check_quiet(&waiting);
         }
@@ -177,14 +177,14 @@ impl Play {
             assert!(waiter.session.is_none() || self.sessions.number(waiter.session).is_some(), "{waiter:?} stays");
         }
         let unattended = self.sessions.all().filter(|(_, session)| !session.is_attended(now)).count();
-        let noted = self.engine.unattended_sessions();
+        let noted = self.engine.sessions().abandoned();
         assert_eq!(noted, unattended, "the sessions that nobody attends");
         for (name, session) in self.sessions.all() {
             assert!(!session.is_long_over(now), "{name} has not ended");
             assert!(session.call.as_ref().is_none_or(|call| now < call.until), "a call of {name} waits for too long");
         }
         let events: usize = self.sessions.all().map(|(_, session)| session.events()).sum();
-        assert_eq!(self.engine.unacknowledged(), events, "the events that are kept");
+        assert_eq!(self.engine.sessions().events, events, "the events that are kept");
         assert_eq!(self.engine.releases_due(), 0, "what clients were granted that are gone");
     }
 }

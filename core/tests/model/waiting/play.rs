@@ -516,7 +516,7 @@ impl Play {
     /// The server gets to tell clients what became of them; one of them may be gone by then.
     pub fn hear(&mut self) {
         self.world.watch(&self.engine);
-        if let Some(news) = self.engine.take_grace_news() {
+        if let Some(news) = self.engine.take_grace_news(&self.world) {
             let begins = matches!(news, GraceNews::Begins { .. });
             assert!(begins || self.grace_is_told, "a grace is over of which nothing was told");
             self.grace_is_told = begins;
