@@ -2,7 +2,8 @@
 //! any byte, in pipelines, transactions and scripts, while others change the same keys and the server's settings.
 //!
 //! Whatever is sent, the server lives, answers each command once and in good form, and forgets who is gone; what is
-//! refused changes nothing; and who follows has what the server has.
+//! refused changes nothing; and who follows has what the server has. On a lock that nobody disturbs, each reply is that of
+//! the naive model of the lock.
 //!
 //! A seed that fails is kept in `failing-seeds.txt` beside this file, and tried first from then on. What the clients
 //! send is the same each time; in which order the server reads it is not quite, so that a seed may have to be tried
@@ -16,6 +17,7 @@ mod connection;
 mod contents;
 mod contract;
 mod hostile;
+mod judged;
 mod noise;
 mod player;
 mod random;

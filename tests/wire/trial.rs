@@ -4,6 +4,7 @@ use crate::connection::{Connection, told};
 use crate::contents::Contents;
 use crate::contract::{self, Command};
 use crate::hostile;
+use crate::judged::judge;
 use crate::noise::{self, Hold, Limits, NARROW};
 use crate::player::{Player, words};
 use crate::random::Random;
@@ -84,6 +85,7 @@ impl Arena {
         for command in noise::furniture(&mut random) {
             self.referee.ask(&command);
         }
+        judge(&mut self.referee, &mut Random::from(!seed));
         self.ask_alone(&mut random, &mut journal);
         let players = self.play(&mut random, &mut journal);
         self.settle(players, &mut random);
