@@ -7,19 +7,16 @@
 use super::by_lock::LockHistory;
 use super::verdict::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM, Verdict};
 use super::waits::{Seen, Wait, is_same, waits_by};
-use crate::history::{Moment, Operation, Request};
+use crate::history::{Moment, Operation, Request, WaitsBy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// So many may pass whoever waits for several locks.
 const MAY_PASS: usize = 4;
 
-/// A ticket that was seen attended to twice within this was so in between, unless its connection changed: it is less than the
-/// time for which a session counts as attended after an answer.
-const CLOSE: Duration = Duration::from_millis(90);
-
-/// For how long after a trouble a client may change its connection because of it.
-const RECONNECTS: Duration = Duration::from_secs(1);
+/// A ticket that was seen attended to on one connection twice within this was so in between: it is less than the tenth of the
+/// session's TTL for which it counts as attended after an answer.
+const CLOSE: Duration = Duration::from_millis(200);
 
 /// By their names: when each was let in, on which lock, by which step. Who wants several of them passes once.
 type Passers<'l, 'a> = BTreeMap<&'a str, (Moment, &'l LockHistory<'a>, &'a Operation)>;
@@ -58,21 +55,19 @@ pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
 
 /// Whether a waiter that is seen twice has waited, and could be served, all the time in between.
 fn goes_on(earlier: Seen, later: Seen) -> bool {
-    let is_attended = earlier.1.by.is_attended() && later.1.by.is_attended();
-    let is_close = later.0.asked.since(earlier.0.answered) <= CLOSE;
-    is_same(earlier, later) && (!later.1.by.is_ticket() || is_attended && is_close)
+    let stays = match (&earlier.1.by, &later.1.by) {
+        (WaitsBy::Ticket { connection, is_attended: true, .. }, WaitsBy::Ticket { .. }) => {
+            connection.is_some() && earlier.1.by == later.1.by && later.0.asked.since(earlier.0.answered) <= CLOSE
+        }
+        (_, by) => !by.is_ticket(),
+    };
+    stays && is_same(earlier, later)
 }
 
-/// Elsewhere there may be another queue; by a clock that was moved nobody knows who has waited how long; and from one
-/// connection to the next a session is unattended.
+/// Elsewhere there may be another queue; and by a clock that was moved nobody knows who has waited how long.
 fn is_in_one_queue(lock: &LockHistory, wait: &Wait) -> bool {
-    let (troubles, is_ticket) = (lock.troubles, wait.waiting.by.is_ticket());
     let (began, ended) = (wait.first.asked.min(wait.begun_by()), wait.last.answered);
-    let may_be_elsewhere = troubles.failovers.touches(began, ended) || troubles.clock_steps.touches(began, ended);
-    let may_reconnect = || {
-        troubles.connections.touches(wait.first.asked - RECONNECTS, ended) || troubles.new_starts.touches(began, ended)
-    };
-    !(may_be_elsewhere || is_ticket && may_reconnect())
+    !lock.troubles.new_starts.touches(began, ended) && !lock.troubles.clock_steps.touches(began, ended)
 }
 
 /// And waited still, or had not come yet, when the waiter was first seen.
@@ -100,7 +95,6 @@ fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Ope
 mod tests {
     use super::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM};
     use crate::checker::written::{Written, failover, granted, restart, script, take, wait};
-    use crate::history::Reach;
     use crate::history::Side::Plain;
 
     /// One waits from 0 on and is seen doing so until 100.
@@ -169,16 +163,16 @@ mod tests {
     fn whoever_is_not_attended_to_is_passed() {
         let by = |history: Written| history.did("b", wait(50, 0), (20, 1_420), granted()).broken();
         assert_eq!(by(by_ticket(&[(1_300, true), (1_350, false), (1_400, false), (1_450, true)])), []);
-        assert_eq!(by(by_ticket(&[(1_300, true), (1_450, true)])), [], "nobody looked for so long");
-        assert_eq!(by(by_ticket(&ATTENDED).troubled((350, 360), Reach::Answers)), [], "another connection");
+        assert_eq!(by(by_ticket(&[(1_200, true), (1_450, true)])), [], "nobody looked for so long");
+        assert_eq!(by(by_ticket(&ATTENDED).on_connection(8)), [], "another connection");
         assert_eq!(by(by_ticket(&ATTENDED).troubled((150, 160), restart())), []);
     }
 
     #[test]
     fn the_place_is_kept_from_one_connection_to_the_next() {
         let history = |since: u64| {
-            let before = Written::default().seen_by_ticket(100, &[("x", Plain)], &[("w", 5, true), ("b", 20, true)]);
-            let cut = before.troubled((150, 200), Reach::Clients).did("b", wait(50, 0), (20, 1_420), granted());
+            let before = by_ticket(&[(100, true)]).on_connection(8);
+            let cut = before.did("b", wait(50, 0), (20, 1_420), granted());
             ATTENDED.iter().fold(cut, |history, (at, is_attended)| {
                 history.seen_by_ticket(*at, &[("x", Plain)], &[("w", since, *is_attended), ("b", 20, true)])
             })

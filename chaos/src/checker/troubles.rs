@@ -17,8 +17,6 @@ pub struct Troubles<'a> {
     pub clients: Spans<&'a Trouble>,
     /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
     pub answers: Spans<&'a Trouble>,
-    /// What may have a client change its connection: the same, and what servers do to connections.
-    pub connections: Spans<&'a Trouble>,
     /// Waits that somebody ended.
     pub of_waits: Vec<&'a Trouble>,
     /// When a server certainly could not write: which one, and why.
@@ -46,7 +44,6 @@ impl<'a> Troubles<'a> {
             clock_steps: those(&all, |reach| matches!(reach, Reach::ClockStep { .. })),
             clients: those(&all, |reach| matches!(reach, Reach::Clients)),
             answers: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers)),
-            connections: those(&all, |reach| matches!(reach, Reach::Clients | Reach::Answers | Reach::Wait { .. })),
             of_waits: all.iter().copied().filter(|it| matches!(it.reach, Reach::Wait { .. })).collect(),
             forbidden: forbidden(records),
             clients_end: records.iter().filter(|it| it.of_call().is_some()).map(Record::at).max().unwrap_or(Moment(0)),

@@ -120,10 +120,23 @@ impl Written {
         let mut written = self.seen(at, holders, &plain);
         if let Some(Record::Seen(sample)) = written.records.last_mut() {
             for (waiting, (name, _, is_attended)) in sample.waiters.iter_mut().zip(waiters) {
-                waiting.by = WaitsBy::Ticket { name: (*name).to_owned(), is_attended: *is_attended };
+                let (name, connection, is_attended) = ((*name).to_owned(), Some(7), *is_attended);
+                waiting.by = WaitsBy::Ticket { name, connection, is_attended };
             }
         }
         written
+    }
+
+    /// The sessions of those who were seen waiting last are polled on that connection.
+    pub fn on_connection(mut self, number: i64) -> Self {
+        if let Some(Record::Seen(sample)) = self.records.last_mut() {
+            for waiting in &mut sample.waiters {
+                if let WaitsBy::Ticket { connection, .. } = &mut waiting.by {
+                    *connection = Some(number);
+                }
+            }
+        }
+        self
     }
 
     /// Those who were seen waiting last wait for several locks.

@@ -56,8 +56,9 @@ impl Waiting {
 pub enum WaitsBy {
     /// A connection of its own, which is blocked.
     Client(i64),
-    /// A ticket of a session. One that is not attended is passed over.
-    Ticket { name: String, is_attended: bool },
+    /// A ticket of a session, which was polled last on this connection, if that is still open. One that is not attended is
+    /// passed over.
+    Ticket { name: String, connection: Option<i64>, is_attended: bool },
 }
 
 impl WaitsBy {

@@ -43,9 +43,9 @@ fn waiting(entry: &Reply) -> Option<Waiting> {
 }
 
 fn waits_by(entry: &Reply) -> Option<WaitsBy> {
-    let is_attended = number(entry, "attended") != Some(0);
-    let by_ticket = text(entry, "ticket").map(|name| WaitsBy::Ticket { name, is_attended });
-    by_ticket.or_else(|| number(entry, "client-id").map(WaitsBy::Client))
+    let (connection, is_attended) = (number(entry, "client-id"), number(entry, "attended") != Some(0));
+    let by_ticket = text(entry, "ticket").map(|name| WaitsBy::Ticket { name, connection, is_attended });
+    by_ticket.or_else(|| connection.map(WaitsBy::Client))
 }
 
 fn side(entry: &Reply) -> Option<Side> {

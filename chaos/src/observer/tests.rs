@@ -134,11 +134,12 @@ fn a_ticket_is_seen_with_whether_somebody_attends_to_its_session() {
     assert_eq!(poller.say("RLOCK.EVENTS 0123456789abcdef TTL 60000"), Reply::List(Vec::new()));
     let waiting = client.say("RLOCK.ACQUIRE hot you 60000 WAIT 0 SESSION 0123456789abcdef ticket");
     assert_eq!(waiting, Reply::Text("WAITING".to_owned()));
-    let by = |is_attended: bool| WaitsBy::Ticket { name: "ticket".to_owned(), is_attended };
-    let is_by = |it: &Sample, is_attended: bool| it.waiters.iter().any(|waiting| waiting.by == by(is_attended));
-    run.wait_for("somebody attends to it", |it| is_by(it, true));
+    let connection = Some(poller.say("CLIENT ID").as_int());
+    let by = |connection, is_attended| WaitsBy::Ticket { name: "ticket".to_owned(), connection, is_attended };
+    let is_by = |it: &Sample, by: &WaitsBy| it.waiters.iter().any(|waiting| waiting.by == *by);
+    run.wait_for("somebody attends to it", |it| is_by(it, &by(connection, true)));
     drop(poller);
-    run.wait_for("nobody does", |it| is_by(it, false));
+    run.wait_for("nobody does", |it| is_by(it, &by(None, false)));
 }
 
 #[test]
