@@ -5,11 +5,12 @@
 //! as those before them, and are done with before they are over: so the thread looks once in a while, and finds little.
 
 use crate::foreign;
+use crate::mutex::lock;
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Instant;
@@ -43,14 +44,14 @@ impl Alarms {
     }
 
     pub(crate) fn at(self: &Arc<Self>, time: Instant) -> Alarm {
-        let mut set = self.set();
+        let mut set = lock(&self.set);
         set.last += 1;
         Alarm { alarms: self.clone(), place: (time, set.last) }
     }
 
     /// Wakes it at that time, whoever is late.
     pub(crate) fn wake_at(&self, time: Instant, waker: Waker) {
-        let mut set = self.set();
+        let mut set = lock(&self.set);
         set.last += 1;
         let place = (time, set.last);
         set.insert(self, place, waker);
@@ -58,14 +59,14 @@ impl Alarms {
 
     fn ring(&self) {
         foreign::this_thread_is_ours();
-        let mut set = self.set();
+        let mut set = lock(&self.set);
         loop {
             let now = Instant::now();
             if set.due.first_key_value().is_some_and(|((time, _), _)| *time <= now) {
                 let (_, waker) = set.due.pop_first().unzip();
                 drop(set);
                 let _ = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake)));
-                set = self.set();
+                set = lock(&self.set);
                 continue;
             }
             set.next_look = set.due.first_key_value().map(|((time, _), _)| *time);
@@ -74,10 +75,6 @@ impl Alarms {
                 None => self.has_earlier.wait(set).unwrap_or_else(PoisonError::into_inner),
             };
         }
-    }
-
-    fn set(&self) -> MutexGuard<'_, Set> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,7 +99,7 @@ impl Future for Alarm {
         if time <= Instant::now() {
             return Poll::Ready(());
         }
-        let before = self.alarms.set().insert(&self.alarms, self.place, context.waker().clone());
+        let before = lock(&self.alarms.set).insert(&self.alarms, self.place, context.waker().clone());
         drop(before);
         Poll::Pending
     }
@@ -110,7 +107,7 @@ impl Future for Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let waker = self.alarms.set().due.remove(&self.place);
+        let waker = lock(&self.alarms.set).due.remove(&self.place);
         drop(waker);
     }
 }
@@ -132,6 +129,6 @@ mod tests {
         assert!(Instant::now() >= soon);
         without_timers.block_on(alarms.at(soon));
         drop(last);
-        assert!(alarms.set().due.is_empty(), "what nobody waits for is forgotten");
+        assert!(lock(&alarms.set).due.is_empty(), "what nobody waits for is forgotten");
     }
 }

@@ -6,6 +6,7 @@
 //! would cost a task that takes a lock as much as all the rest.
 
 use crate::here::Here;
+use crate::mutex::lock;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "blocking")]
 use std::pin::Pin;
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 use std::thread;
 #[cfg(feature = "blocking")]
@@ -165,7 +166,7 @@ impl Aside {
     }
 
     fn run(&'static self, job: Job) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         if !queue.here.as_ref().is_some_and(Here::is_here) {
             let begun = thread::Builder::new().name(self.name.to_owned()).spawn(|| self.work());
             // Without a thread it is tried again with the next.
@@ -181,15 +182,11 @@ impl Aside {
 
     fn work(&self) {
         loop {
-            let queue = self.queue();
+            let queue = lock(&self.queue);
             let queue = self.has_more.wait_while(queue, |queue| queue.jobs.is_empty());
             let job = queue.unwrap_or_else(PoisonError::into_inner).jobs.pop_front();
             let _ = catch_unwind(AssertUnwindSafe(|| job.map(|job| job())));
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

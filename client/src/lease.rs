@@ -1,10 +1,11 @@
 //! What a guard knows of its lease: until when it is guaranteed, and whether it is lost. The engine says it, and the guard
 //! may check at any time, without asking any server.
 
+use crate::mutex::lock;
 use rlock_client_core::{Loss, Standing};
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -30,18 +31,18 @@ impl Lease {
 
     /// For how long it is still guaranteed.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
-        let state = self.state();
+        let state = lock(&self.0);
         if state.is_over { Duration::ZERO } else { state.until.saturating_duration_since(now) }
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Loss {
-        self.state().trouble.clone().unwrap_or(Loss::Ended)
+        lock(&self.0).trouble.clone().unwrap_or(Loss::Ended)
     }
 
     /// The engine's word. Returns what to wake.
     pub(crate) fn stands(&self, standing: Standing) -> impl Iterator<Item = Waker> + use<> {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         let mut woken = BTreeMap::new();
         match standing {
             Standing::Until(until) => (state.until, state.trouble) = (until, None),
@@ -56,15 +57,11 @@ impl Lease {
 
     /// Its guard goes. For what waits for its loss it has no end any more.
     pub(crate) fn release(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         (state.is_over, state.is_released) = (true, true);
         let woken = mem::take(&mut state.waiting);
         drop(state);
         woken.into_values().for_each(Waker::wake);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +78,7 @@ impl Lost {
 
     /// Ready once the lease is lost; never once it was released. Otherwise the time at which to check again.
     pub(crate) fn poll(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<Instant> {
-        let mut state = self.lease.state();
+        let mut state = lock(&self.lease.0);
         if state.is_released {
             return Poll::Pending;
         }
@@ -101,7 +98,7 @@ impl Lost {
 
 impl Drop for Lost {
     fn drop(&mut self) {
-        let waker = self.number.and_then(|number| self.lease.state().waiting.remove(&number));
+        let waker = self.number.and_then(|number| lock(&self.lease.0).waiting.remove(&number));
         drop(waker);
     }
 }
@@ -119,9 +116,9 @@ mod tests {
         let mut kept = Lost::of(lease.clone());
         for _ in 0..20_000 {
             let _ = (kept.poll(now, &mut context), Lost::of(lease.clone()).poll(now, &mut context));
-            assert_eq!(lease.state().waiting.len(), 1);
+            assert_eq!(lock(&lease.0).waiting.len(), 1);
         }
         drop(kept);
-        assert!(lease.state().waiting.is_empty());
+        assert!(lock(&lease.0).waiting.is_empty());
     }
 }

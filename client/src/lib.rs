@@ -343,6 +343,7 @@ mod lease;
 mod lock;
 mod locks;
 mod logs;
+mod mutex;
 mod names;
 mod options;
 mod shell;

@@ -1,9 +1,10 @@
 //! The way of an answer to its caller: put there while the engine's lock is held, so that either the answer or the word that
 //! the caller has gone comes first. The caller is woken behind the lock.
 
+use crate::mutex::lock;
 use rlock_client_core::Answer;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Default)]
@@ -20,18 +21,14 @@ impl Telling {
     /// Returns what to wake.
     #[must_use]
     pub(crate) fn tell(&self, answer: Answer) -> Option<Waker> {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.answer = Some(answer);
         state.waker.take()
     }
 
     /// What was told and not heard.
     pub(crate) fn unheard(&self) -> Option<Answer> {
-        self.state().answer.take()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).answer.take()
     }
 }
 
@@ -39,7 +36,7 @@ impl Future for Telling {
     type Output = Answer;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         if let Some(answer) = state.answer.take() {
             return Poll::Ready(answer);
         }

@@ -6,6 +6,7 @@
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
+use crate::mutex::lock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rlock_client_core::fault::{Fault, What};
@@ -145,12 +146,8 @@ impl Sentinels {
             }
         }
         let (_, master) = newest.ok_or(unsent(fault))?;
-        *self.known() = Some(master.clone());
+        *lock(&self.known) = Some(master.clone());
         Ok(Learnt::Master(master))
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<Address>> {
-        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The one that this sentinel names, and how often there was a new one before it.
@@ -174,7 +171,7 @@ impl Sentinels {
             named => named?,
         };
         *talk = Some(present);
-        let is_known = self.known().as_ref() == Some(&named.1);
+        let is_known = lock(&self.known).as_ref() == Some(&named.1);
         if is_known { Ok(named) } else { self.confirmed(scout, named).await }
     }
 

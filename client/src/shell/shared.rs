@@ -15,6 +15,7 @@ use super::thread::Thread;
 use crate::foreign::{self, heard};
 use crate::lease::Lease;
 use crate::logs;
+use crate::mutex::lock;
 use crate::told::Telling;
 use rlock_client_core::{
     Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, Grant, GuardId, Lane, LineId, Log, NodeId, Reply,
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle};
@@ -66,13 +67,14 @@ struct Inner {
     callers: BTreeMap<CallerId, Telling>,
     /// Of the guards that are there.
     leases: BTreeMap<GuardId, Arc<Lease>>,
-    runtimes: Vec<(runtime::Id, Runtime)>,
+    runtimes: Vec<Runtime>,
     /// For as long as something is given back that nobody waits for.
     stays: Option<Arc<Shared>>,
 }
 
 /// A runtime from which it is asked.
 struct Runtime {
+    id: runtime::Id,
     number: u64,
     asked: u32,
     last: Instant,
@@ -131,7 +133,7 @@ impl Shared {
     pub(crate) fn lane(&self, key: &[u8]) -> Lane {
         let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
         let now = Instant::now();
-        let mut inner = self.inner();
+        let mut inner = lock(&self.inner);
         let runtime = inner.runtime(here.id(), now, || self.number());
         runtime.asked = runtime.asked.saturating_add(1);
         let rested = now - mem::replace(&mut runtime.last, now);
@@ -152,7 +154,7 @@ impl Shared {
     /// Hands on what has come.
     fn read(&self, line: LineId, socket: &Socket) {
         if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(line, bytes))) {
-            self.inner().sockets.remove(&line);
+            lock(&self.inner).sockets.remove(&line);
             self.step(Event::Broken(line, Fault::silent(why)));
         }
     }
@@ -176,7 +178,7 @@ impl Shared {
         // Dropped behind the lock: with the last waker of a task a guard of this client may go.
         let (mut abandoned, mut released) = (None, None);
         let let_go = {
-            let mut inner = self.inner();
+            let mut inner = lock(&self.inner);
             let Inner { engine, sockets, callers, leases, alarm, stays, .. } = &mut *inner;
             match &event {
                 Event::Abandon(caller) => abandoned = callers.remove(caller),
@@ -243,7 +245,7 @@ impl Shared {
         // Where it is to live. What asks by a caller's lane does so from the caller's runtime.
         let there = match lane {
             Lane::Caller(number) => {
-                Handle::try_current().ok().filter(|here| self.inner().is_runtime(here.id(), number))
+                Handle::try_current().ok().filter(|here| lock(&self.inner).is_runtime(here.id(), number))
             }
             _ => None,
         };
@@ -255,8 +257,8 @@ impl Shared {
                 Ok(conversation) => {
                     let socket = conversation.into_socket();
                     let is_a_callers = matches!(lane, Lane::Caller(_));
-                    shared.inner().sockets.insert(line, (socket.clone(), is_a_callers));
-                    there.spawn(drive(Driven { line, lane, socket, me, is_watched: false, is_over: false }));
+                    lock(&shared.inner).sockets.insert(line, (socket.clone(), is_a_callers));
+                    there.spawn(drive(Driven { line, lane, socket, me, is_watched: false, why: None }));
                 }
                 Err(fault) => shared.step(Event::Broken(line, fault)),
             }
@@ -320,23 +322,19 @@ impl Shared {
 
     #[cfg(feature = "commands")]
     pub(crate) fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
-        self.inner().engine.masters()
+        lock(&self.inner).engine.masters()
     }
 
     /// What is known of the lease of a grant, until its guard goes.
     pub(crate) fn lease(&self, grant: &Grant) -> Arc<Lease> {
-        self.inner().leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner).leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone()
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.thread.is_here() {
-            mem::take(&mut self.inner().sockets).into_values().for_each(|(socket, _)| socket.close());
+            mem::take(&mut lock(&self.inner).sockets).into_values().for_each(|(socket, _)| socket.close());
             self.looks.notify_one();
         }
     }
@@ -347,20 +345,19 @@ impl Inner {
     /// ever were have ended.
     fn runtime(&mut self, id: runtime::Id, now: Instant, number: impl FnOnce() -> u64) -> &mut Runtime {
         let runtimes = &mut self.runtimes;
-        let known = runtimes.iter().position(|(of, _)| *of == id);
+        let known = runtimes.iter().position(|it| it.id == id);
         let place = known.unwrap_or_else(|| {
-            let new = (id, Runtime { number: number(), asked: 0, last: now, is_unfit: false });
-            match (0..runtimes.len()).min_by_key(|place| runtimes[*place].1.last) {
-                Some(oldest) if runtimes.len() >= RUNTIMES_MAX => runtimes[oldest] = new,
-                _ => runtimes.push(new),
-            }
-            runtimes.iter().position(|(of, _)| *of == id).unwrap_or_default()
+            let new = Runtime { id, number: number(), asked: 0, last: now, is_unfit: false };
+            let oldest = (0..runtimes.len()).min_by_key(|place| runtimes[*place].last);
+            oldest.filter(|_| runtimes.len() == RUNTIMES_MAX).map(|oldest| runtimes.swap_remove(oldest));
+            runtimes.push(new);
+            runtimes.len() - 1
         });
-        &mut runtimes[place].1
+        &mut runtimes[place]
     }
 
     fn is_runtime(&self, id: runtime::Id, number: u64) -> bool {
-        self.runtimes.iter().any(|(of, runtime)| *of == id && runtime.number == number)
+        self.runtimes.iter().any(|it| it.id == id && it.number == number)
     }
 }
 
@@ -380,7 +377,7 @@ struct Alarm(Weak<Shared>);
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         if let Some(shared) = self.0.upgrade() {
-            shared.inner().alarm = None;
+            lock(&shared.inner).alarm = None;
             shared.step(Event::Passed);
         }
     }
@@ -398,7 +395,7 @@ impl Wake for Helper {
         self.socket.was_seen_to();
         let Some(shared) = self.me.upgrade() else { return };
         shared.read(self.line, &self.socket);
-        if shared.inner().engine.awaited(self.line) > 0 {
+        if lock(&shared.inner).engine.awaited(self.line) > 0 {
             self.socket.write();
             shared.sees_to(self.line, self.socket.clone());
         }
@@ -412,31 +409,27 @@ struct Driven {
     socket: Arc<Socket>,
     me: Weak<Shared>,
     is_watched: bool,
-    is_over: bool,
-}
-
-impl Driven {
-    fn ends(&mut self, why: io::Error) {
-        if let Some(shared) = self.me.upgrade().filter(|_| !mem::replace(&mut self.is_over, true)) {
-            let mut inner = shared.inner();
-            inner.sockets.remove(&self.line);
-            if let (Lane::Caller(number), false) = (self.lane, self.is_watched) {
-                let unfit = inner.runtimes.iter_mut().find(|(_, runtime)| runtime.number == number);
-                unfit.into_iter().for_each(|(_, runtime)| runtime.is_unfit = true);
-            }
-            drop(inner);
-            shared.step(Event::Broken(self.line, Fault::silent(why)));
-        }
-    }
+    /// Why it has ended, if not with its runtime.
+    why: Option<io::Error>,
 }
 
 impl Drop for Driven {
     fn drop(&mut self) {
+        // In another process nothing of it goes on.
         if !self.socket.is_here() {
             return;
         }
         self.socket.close();
-        self.ends(io::ErrorKind::ConnectionAborted.into());
+        let Some(shared) = self.me.upgrade() else { return };
+        let mut inner = lock(&shared.inner);
+        inner.sockets.remove(&self.line);
+        if let (Lane::Caller(number), false) = (self.lane, self.is_watched) {
+            let unfit = inner.runtimes.iter_mut().find(|runtime| runtime.number == number);
+            unfit.into_iter().for_each(|runtime| runtime.is_unfit = true);
+        }
+        drop(inner);
+        let why = self.why.take().unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into());
+        shared.step(Event::Broken(self.line, Fault::silent(why)));
     }
 }
 
@@ -457,7 +450,7 @@ impl Reading {
         loop {
             self.read();
             self.has_turn.notified().await;
-            if let Some(error) = self.broken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(error) = lock(&self.broken).take() {
                 return error;
             }
             // There is more, and others have their turn first.
@@ -475,7 +468,7 @@ impl Reading {
         };
         let read = watched.poll_read(&mut Context::from_waker(&waker), hand_on);
         if let Poll::Ready(read) = read {
-            *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = read.err();
+            *lock(&self.broken) = read.err();
             self.has_turn.notify_one();
         }
     }
@@ -483,7 +476,7 @@ impl Reading {
 
 impl Wake for Reading {
     fn wake(self: Arc<Self>) {
-        match self.me.upgrade().map(|shared| shared.inner().engine.awaited(self.line)) {
+        match self.me.upgrade().map(|shared| lock(&shared.inner).engine.awaited(self.line)) {
             Some(1) => self.read(),
             _ => self.has_turn.notify_one(),
         }
@@ -491,12 +484,11 @@ impl Wake for Reading {
 }
 
 async fn drive(mut driven: Driven) {
-    let (line, me) = (driven.line, driven.me.clone());
-    // In another process nothing of it goes on.
     if !driven.socket.is_here() {
         return;
     }
-    let why = match driven.socket.clone().watched() {
+    let (line, me) = (driven.line, driven.me.clone());
+    driven.why = Some(match driven.socket.clone().watched() {
         Ok(watched) => {
             driven.is_watched = true;
             let watched = Arc::new(watched);
@@ -512,15 +504,14 @@ async fn drive(mut driven: Driven) {
             }
         }
         Err(error) => error,
-    };
-    driven.ends(why);
+    });
 }
 
 async fn look_at_cluster(scout: Scout, me: Weak<Shared>, looks: Arc<Notify>, seeds: Vec<Address>) {
     let seeds: Vec<_> = seeds.into_iter().map(Arc::new).collect();
     loop {
         looks.notified().await;
-        let Some(known) = me.upgrade().map(|shared| shared.inner().engine.known()) else { return };
+        let Some(known) = me.upgrade().map(|shared| lock(&shared.inner).engine.known()) else { return };
         let asked = |nodes: Vec<_>| nodes.into_iter().take(scout::ASKED_AT_ONCE);
         let slots = scout.slots(asked(seeds.clone()).chain(asked(known)).collect()).await;
         let Some(shared) = me.upgrade() else { return };

@@ -5,11 +5,12 @@
 //! It is read as soon as something comes by the runtime where its lane is: that of the client's own thread, or the caller's.
 
 use crate::here::Here;
+use crate::mutex::lock;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::sync::Notify;
@@ -238,10 +239,6 @@ impl Watched {
         let worked = self.readiness.try_io(interest, work);
         worked.or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(true) } else { Err(error) })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, unix))]

@@ -10,9 +10,10 @@
 use crate::alarms::Alarms;
 use crate::foreign;
 use crate::here::Here;
+use crate::mutex::lock;
 use rlock_client_core::{Error, ErrorKind};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
@@ -36,7 +37,7 @@ impl Thread {
     /// # Errors
     /// The system has no thread for it, or no file descriptors.
     pub(crate) fn start() -> Result<Self, Error> {
-        let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = lock(&THREAD);
         if let Some(thread) = present.as_ref().filter(|thread| thread.is_here()) {
             return Ok(thread.clone());
         }
