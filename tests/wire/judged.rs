@@ -1,7 +1,7 @@
 //! Commands of ours about one lock that no other client touches: each reply, and what the keys hold after it, is that of the
 //! naive model of the lock.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, told};
 use crate::contract::Command;
 use crate::player::words;
 use crate::random::Random;
@@ -32,9 +32,9 @@ pub fn judge(referee: &mut Connection, random: &mut Random) {
             (Reply::Number(left), Reply::Number(most @ SLACK_MS..)) => is_left(left, *most),
             (reply, expected) => reply == *expected,
         };
-        assert!(is_it, "{command:?}: {expected:?} is expected");
+        assert!(is_it, "{}: {expected:?} is expected", told(&command));
         let (kept, expected) = (kept_by(referee), kept(&reference));
-        assert_eq!(kept, expected, "what is kept after {command:?}");
+        assert_eq!(kept, expected, "what is kept after {}", told(&command));
     }
     referee.say("DEL judged redisson_lock_token:{judged}");
 }
