@@ -58,13 +58,6 @@ impl Lock {
         self.holds.iter().filter(|hold| **hold == (holder.to_owned(), side)).count()
     }
 
-    fn left(&self, now: i64) -> Reply {
-        Reply::Number(match self.end {
-            Expiry::At(end) => end - now,
-            Expiry::Never => -1,
-        })
-    }
-
     /// In the order in which they came.
     fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::new();
@@ -138,7 +131,6 @@ impl Reference {
     }
 
     pub fn acquire(&mut self, holder: &str, side: Side, lease: i64, fenced: bool) -> Reply {
-        let end = Expiry::At(self.now + lease);
         let now = self.now;
         if self.is_too_long(lease) {
             return Reply::Error("ERR");
@@ -149,58 +141,64 @@ impl Reference {
         if !self.permits.is_empty() {
             return Reply::Error("WRONGKIND");
         }
-        match &mut self.lock {
+        match &self.lock {
             Some(lock) if lock.read_write != (side != Side::Plain) => return Reply::Error("WRONGKIND"),
-            Some(lock) if self.grace_until > now => {
-                let adds = side == Side::Write && lock.writing && lock.count(holder, Side::Write) > 0;
-                return match lock.end {
-                    Expiry::At(old) if adds && self.grace_length > 0 && old + lease - now > self.grace_length => {
-                        Reply::Error("ERR")
-                    }
-                    Expiry::At(old) => Reply::Number((old - now).max(self.grace_until - now)),
-                    Expiry::Never => Reply::Number(-1),
-                };
-            }
             None if self.grace_until > now => return Reply::Number(self.grace_until - now),
             None => {
                 self.lock = Some(Lock {
                     read_write: side != Side::Plain,
                     writing: side == Side::Write,
-                    end,
+                    end: Expiry::At(now + lease),
                     holds: vec![(holder.to_owned(), side)],
                 });
             }
             Some(lock) => {
-                let writer = lock.writing && lock.count(holder, Side::Write) > 0;
-                let allowed = match side {
-                    Side::Plain => lock.count(holder, Side::Plain) > 0,
-                    Side::Read => !lock.writing || writer,
-                    Side::Write => writer,
-                    Side::Permit(_) => unreachable!("not of a lock"),
-                };
-                if !allowed {
-                    return lock.left(now);
+                if let Some(reply) = self.why_not(lock, holder, side, lease) {
+                    return reply;
                 }
-                if let (Side::Write, Expiry::At(old)) = (side, lock.end) {
-                    if self.grace_length > 0 && old + lease - now > self.grace_length {
-                        return Reply::Error("ERR");
-                    }
-                }
-                lock.holds.push((holder.to_owned(), side));
-                lock.end = match (side, lock.end) {
-                    (Side::Plain, _) => end,
-                    (Side::Read, old) => old.max(end),
-                    (Side::Write, Expiry::At(old)) => Expiry::At(old + lease),
-                    (Side::Write, Expiry::Never) => Expiry::Never,
-                    (Side::Permit(_), _) => unreachable!("not of a lock"),
-                };
+                self.add_hold(holder, side, lease);
             }
         }
         if side == Side::Read {
             let index = self.lock.as_ref().unwrap().count(holder, Side::Read);
-            self.hold_keys.insert((holder.to_owned(), index), self.now + lease);
+            self.hold_keys.insert((holder.to_owned(), index), now + lease);
         }
         self.grants(fenced)
+    }
+
+    /// The reply if a lock that is held does not get this hold, too.
+    fn why_not(&self, lock: &Lock, holder: &str, side: Side, lease: i64) -> Option<Reply> {
+        let writer = lock.writing && lock.count(holder, Side::Write) > 0;
+        let is_allowed = match side {
+            Side::Plain => lock.count(holder, Side::Plain) > 0,
+            Side::Read => !lock.writing || writer,
+            Side::Write => writer,
+            Side::Permit(_) => unreachable!("not of a lock"),
+        };
+        let left = match lock.end {
+            Expiry::At(end) => end - self.now,
+            Expiry::Never => -1,
+        };
+        // A writer's leases are added up.
+        let adds_up = side == Side::Write && writer && lock.end != Expiry::Never;
+        if adds_up && self.is_too_long(left + lease) {
+            return Some(Reply::Error("ERR"));
+        }
+        let in_grace = self.grace_until > self.now;
+        let grace_left = if in_grace && left >= 0 { self.grace_until - self.now } else { left };
+        (!is_allowed || in_grace).then(|| Reply::Number(left.max(grace_left)))
+    }
+
+    fn add_hold(&mut self, holder: &str, side: Side, lease: i64) {
+        let lock = self.lock.as_mut().unwrap();
+        lock.holds.push((holder.to_owned(), side));
+        let end = Expiry::At(self.now + lease);
+        lock.end = match (side, lock.end) {
+            (Side::Read, old) => old.max(end),
+            (Side::Write, Expiry::At(old)) => Expiry::At(old + lease),
+            (Side::Write, Expiry::Never) => Expiry::Never,
+            (Side::Plain | Side::Permit(_), _) => end,
+        };
     }
 
     fn acquire_permit(&mut self, holder: &str, limit: usize, end: i64, fenced: bool) -> Reply {

@@ -333,37 +333,49 @@ impl Play {
         let came = self.now();
         let (joins, is_anew) = self.asks_anew(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
+        if !self.is_held_back() && used == Use::Free && acquiring_refuses(&acquiring) && !is_anew {
+            // Behind its own former request it waits in that one's place.
+            self.check_refusal(lock, holder, side);
+        }
+        self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
         if self.is_held_back() {
-            self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
             return assert_eq!(acquiring, Err(Rejected::StoodStill));
         }
         if used != Use::Free {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
             return assert_eq!(acquiring, expected, "what {by:?} is used for");
         }
-        assert!(acquiring.is_err() || !self.world.is_too_long(lease), "{asking:?} is longer than the grace");
-        // Behind its own former request it waits in that one's place.
-        let is_refused =
-            matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. })));
-        if is_refused && !is_anew {
-            self.check_refusal(lock, holder, side);
-        }
-        self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
+        let Some(who) = self.judge_answer(asking, by, acquiring, is_anew) else { return };
+        let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
+        let session = session.map(|(_, number)| number);
+        let (is_dismissed, is_cancelled, is_asked_anew) = Default::default();
+        let waiting =
+            Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled, is_asked_anew };
+        self.begins_to_wait(waiting, joins);
+    }
+
+    /// Whether the answer to a request is right. Returns what waits, if it does.
+    fn judge_answer(
+        &mut self,
+        asking: &Asking,
+        by: Option<(&str, &str)>,
+        acquiring: Result<Acquiring, Rejected>,
+        is_anew: bool,
+    ) -> Option<Who> {
+        let Asking { lock, holder, side, lease, wait, max } = *asking;
+        let is_too_long = self.world.is_too_long(Lease::from_ms(lease).unwrap());
+        assert!(acquiring.is_err() || !is_too_long, "{asking:?} is longer than the grace");
         let ahead = self.waiting().iter().filter(|waiting| waiting.lock == lock).count();
-        if let Ok(Acquiring::TurnedAway { waiting }) = acquiring {
-            self.check_refusal(lock, holder, side);
-            assert_eq!(waiting, ahead, "{asking:?} is told how many wait");
-            assert!(wait.is_some() && max.is_some_and(|max| ahead >= max), "{asking:?} is turned away by {ahead}");
-            assert!(!self.waits(lock, holder), "{asking:?} would have taken the place of another");
-            let reenters = self.is_reading(lock, holder) || self.world.held(lock, holder, side).is_some();
-            let is_granted = reenters && self.world.is_free_to(lock, holder, side);
-            return assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
-        }
         let (as_many, most) = match by {
             Some(_) => (self.engine.claims_of_tickets(), self.world.limits.get().tickets.all),
             None => (self.engine.claims_of_clients(), MOST),
         };
         let who = match acquiring {
+            Ok(Acquiring::TurnedAway { waiting }) => {
+                assert_eq!(waiting, ahead, "{asking:?} is told how many wait");
+                self.is_turned_away(asking, ahead);
+                return None;
+            }
             Ok(Acquiring::Blocked(ticket)) => {
                 let id = self.engine.client(ticket).unwrap().id;
                 self.clients.insert(id, ticket);
@@ -373,33 +385,40 @@ impl Play {
                 let (of, ticket) = by.unwrap();
                 Who::Ticket { session: of.to_owned(), ticket: ticket.to_owned() }
             }
-            Err(Rejected::QueueFull | Rejected::TicketsFull) => return assert_eq!(as_many, most, "there is room"),
-            Ok(Acquiring::Done(_) | Acquiring::TurnedAway { .. })
-            | Err(Rejected::Refused(_) | Rejected::Paused | Rejected::StoodStill) => {
-                return;
+            Err(Rejected::QueueFull | Rejected::TicketsFull) => {
+                assert_eq!(as_many, most, "there is room");
+                return None;
             }
-            Err(Rejected::TicketsOfUserFull) => panic!("one user may have all"),
-            Err(Rejected::TicketInUse) => panic!("{by:?} is free"),
-            other @ (Ok(Acquiring::GrantedAll { .. }) | Err(Rejected::TooManyTickets)) => {
-                panic!("{other:?} of one lock")
+            Ok(Acquiring::Done(_)) | Err(Rejected::Refused(_) | Rejected::Paused | Rejected::StoodStill) => {
+                return None;
             }
+            other => panic!("{other:?} to {asking:?} by {by:?}, which is free"),
         };
         assert!(as_many <= most, "no more wait than may");
-        assert!(is_anew || max.is_none_or(|max| ahead < max), "{asking:?} waits behind {ahead}");
+        assert!(wait.is_some() && (is_anew || max.is_none_or(|max| ahead < max)), "{asking:?} waits behind {ahead}");
         assert!(!self.waits(lock, holder), "{holder} waits twice");
         // In a grace a writer that reads as well may wait to write once more.
         let writes = self.world.held(lock, holder, Side::Write).is_some();
         assert!(!(side == Side::Write && self.is_reading(lock, holder) && !writes), "{holder} waits for itself");
-        let deadline = wait.filter(|wait| *wait > 0).map(|wait| came + wait);
-        let session = session.map(|(_, number)| number);
-        let (is_dismissed, is_cancelled, is_asked_anew) = Default::default();
-        let waiting =
-            Waiting { who, session, lease, lock, holder, side, deadline, is_dismissed, is_cancelled, is_asked_anew };
+        Some(who)
+    }
+
+    fn is_turned_away(&self, asking: &Asking, ahead: usize) {
+        let Asking { lock, holder, side, wait, max, .. } = *asking;
+        self.check_refusal(lock, holder, side);
+        assert!(wait.is_some() && max.is_some_and(|max| ahead >= max), "{asking:?} is turned away by {ahead}");
+        assert!(!self.waits(lock, holder), "{asking:?} would have taken the place of another");
+        let reenters = self.is_reading(lock, holder) || self.world.held(lock, holder, side).is_some();
+        let is_granted = reenters && self.world.is_free_to(lock, holder, side);
+        assert!(!is_granted, "{asking:?} comes back to what it has, and is turned away");
+    }
+
+    fn begins_to_wait(&self, waiting: Waiting, joins: Joins) {
         // Its former request may have been refused before it was replaced, and then it comes last.
         let is_refused = |happening: &Happening| matches!(happening, Happening::Left(left) if left.waiter.is_asked_anew && left.refusal.is_some());
-        let is_last =
-            || self.engine.queue(LOCKS[lock], self.now()).last().is_some_and(|last| world::who(&last) == waiting.who);
-        let was_refused = self.world.watcher.happenings.borrow().iter().any(is_refused) && is_last();
+        let last = || self.engine.queue(LOCKS[waiting.lock], self.now()).last();
+        let was_refused = self.world.watcher.happenings.borrow().iter().any(is_refused)
+            && last().is_some_and(|last| world::who(&last) == waiting.who);
         let mut all = self.world.watcher.waiting.borrow_mut();
         match joins {
             _ if was_refused => all.push(waiting),
@@ -588,4 +607,8 @@ impl Play {
         assert_eq!(self.let_go.len(), self.clients.len(), "each blocked client is let go");
         assert!(self.engine.is_clean(), "something is left over");
     }
+}
+
+fn acquiring_refuses(acquiring: &Result<Acquiring, Rejected>) -> bool {
+    matches!(acquiring, Ok(Acquiring::Blocked(_) | Acquiring::Waiting | Acquiring::Done(Outcome::Busy { .. })))
 }
