@@ -29,7 +29,7 @@ impl<C> Engine<C> {
         let (key, nobody) = (key.lend(), nobody.lend());
         let record = host.open(key, nobody);
         let breaking = snapshot.break_up(record.derived_keys_are_reachable());
-        self.release_open(host, key, record, &Plan::of(nobody, &breaking.lock), Trigger::Command)?;
+        self.release_open(host, key, record, &Plan::of(nobody, &breaking.lock), Trigger::Command, host.now())?;
         let others = self.agenda.broken.len();
         if !breaking.read_holds.is_empty() {
             self.agenda.broken.push_front(Broken { database, key: key.as_ref().into(), holds: breaking.read_holds });

@@ -367,7 +367,7 @@ impl<C> Engine<C> {
         if record.is_there() {
             // Only a request that shares it may join others in the lock, past waiters that stand aside.
             let may_join = wish.side.is_shared() && !self.sessions.is_empty();
-            let is_first = may_join && matches!(self.next_in_line(host, id, None), Ok(None));
+            let is_first = may_join && matches!(self.next_in_line(host, id, None, host.now()), Ok(None));
             return opened(record, if is_first { Ahead::Nobody } else { Ahead::Someone });
         }
         drop(record);
@@ -399,8 +399,9 @@ impl<C> Engine<C> {
             may_go_on(host)?;
         }
         let record = host.open(key, holder);
-        let decision = lock::release(&record, want, self.grace(host), host.now())?;
-        self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command)?;
+        let now = host.now();
+        let decision = lock::release(&record, want, self.grace(host), now)?;
+        self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Command, now)?;
         Ok(decision.answer)
     }
 

@@ -112,9 +112,9 @@ impl<C> Engine<C> {
         lock: LockName<'_>,
         trigger: Trigger,
     ) -> Option<Settled> {
-        let (mut before, mut after) = (Vec::new(), None);
+        let (now, mut before, mut after) = (host.now(), Vec::new(), None);
         loop {
-            let next = self.next_in_line(host, id, after);
+            let next = self.next_in_line(host, id, after, now);
             // Before the look, so that what the look itself causes, such as the end of an expired key, is no news.
             self.seen(id);
             let (claim, waiter) = match next {
@@ -181,17 +181,17 @@ impl<C> Engine<C> {
 
     /// The waiters that a claim to a free lock overtakes; None if it must wait for one of those before it.
     fn overtakes<H: Host<Client = C>>(&mut self, host: &H, claim: Ticket) -> Option<Vec<Ticket>> {
-        let lock = self.queues.lock_of(claim)?;
+        let (lock, now) = (self.queues.lock_of(claim)?, host.now());
         let (mut before, mut after) = (Vec::new(), None);
-        while let Some((other, waiter)) = self.next_in_line(host, lock, after).ok()?.filter(|(other, _)| *other < claim)
-        {
+        loop {
+            let next = self.next_in_line(host, lock, after, now).ok()?.filter(|(other, _)| *other < claim);
+            let Some((other, waiter)) = next else { return Some(before) };
             if !self.may_be_overtaken(waiter) || self.is_dismissed(waiter) || before.len() >= CHECKED_MAX {
                 return None;
             }
             before.push(waiter);
             after = Some(other);
         }
-        Some(before)
     }
 
     /// Grants a waiter its locks, if it can have each.
@@ -307,8 +307,8 @@ impl<C> Engine<C> {
         host: &H,
         id: LockId,
         after: Option<Ticket>,
+        now: UnixMs,
     ) -> Result<Option<(Ticket, Ticket)>, TurnIsOver> {
-        let now = host.now();
         self.put_returning_back(id, now);
         while let Some(claim) = self.queues.next(id, after) {
             let waiter = waiter_of(&self.queues, claim);
@@ -336,6 +336,7 @@ impl<C> Engine<C> {
         record: H::Lock<'a>,
         plan: &Plan<'_, Text<'a, H>>,
         trigger: Trigger,
+        now: UnixMs,
     ) -> Result<(), Paused> {
         if self.length() == 0 {
             return host.commit(record, plan, Vec::new());
@@ -346,9 +347,9 @@ impl<C> Engine<C> {
         let may_hand_over = plan.changes.frees()
             && trigger == Trigger::Command
             && !matches!(host.permission(None, Purpose::Grant), Permission::Later(_));
-        let settled = match self.next_in_line(host, id, None) {
+        let settled = match self.next_in_line(host, id, None, now) {
             Ok(Some((_, waiter))) if may_hand_over && self.is_next_alone(waiter) => {
-                self.hand_over(host, key, record, plan, waiter)
+                self.hand_over(host, key, record, plan, waiter, now)
             }
             _ => host.commit(record, plan, Vec::new()).map(|()| None),
         };
@@ -373,8 +374,9 @@ impl<C> Engine<C> {
         record: H::Lock<'a>,
         plan: &Plan<'_, Text<'a, H>>,
         waiter: Ticket,
+        at: UnixMs,
     ) -> Result<Option<Settled>, Paused> {
-        let (at, grace) = (host.now(), self.grace(host));
+        let grace = self.grace(host);
         let wish = self.queues.waiter(waiter).map(Waiter::wish);
         let handed = wish.as_ref().and_then(|wish| lock::hand_over(&record, *plan.changes, wish, grace, at));
         let (Some(wish), Some(HandOver { released, granted })) = (wish, handed) else {

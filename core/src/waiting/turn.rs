@@ -188,10 +188,11 @@ impl<C> Engine<C> {
         }
         let record = host.open(key, holder);
         let want = Release { side: Some(untold.side), lease: None, all: false };
-        let decision = lock::release(&record, want, Grace::default(), host.now());
+        let now = host.now();
+        let decision = lock::release(&record, want, Grace::default(), now);
         if let Some(decision) = decision.ok().filter(|decision| decision.answer != Released::NotHeld) {
             // Refused only while writes are paused, which was asked.
-            _ = self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event);
+            _ = self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event, now);
         }
         permission
     }
