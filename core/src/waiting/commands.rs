@@ -134,11 +134,7 @@ impl<C> Engine<C> {
         let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
             Verdict::Granted(effect) => {
                 host.commit(record, &Plan::of(wish.holder, &effect.changes), Vec::new())?;
-                if self.length() > 0 {
-                    self.are_overtaken(overtaken);
-                    self.settle(host, name_of(host, &key), Trigger::Command);
-                }
-                self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
+                self.granted_at_once(host, &[key], overtaken);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
             }
             Verdict::Busy(busy) => busy,
@@ -189,17 +185,23 @@ impl<C> Engine<C> {
             return self.wait(host, &Request { keys, locks, is_of_several: true, wish }, waiting, &busy);
         }
         let grants = match acquire_open(host, keys, wish, self.grace(host)) {
-            Tried::Granted(grants) => grants,
+            Tried::Granted(_, grants) => grants,
             Tried::Told(Outcome::Refused(refusal)) => return Err(refusal.into()),
             _ => return Err(Rejected::Paused),
         };
-        self.are_overtaken(overtaken);
-        for key in keys.iter().filter(|_| self.length() > 0).collect::<Vec<_>>() {
-            self.settle(host, name_of(host, key), Trigger::Command);
-        }
-        self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
+        self.granted_at_once(host, keys, overtaken);
         let tokens = grants.iter().filter_map(|grant| grant.token).collect();
         Ok(Acquiring::GrantedAll { tokens })
+    }
+
+    fn granted_at_once<H: Host<Client = C>>(&mut self, host: &H, keys: &[Text<'_, H>], overtaken: Vec<Ticket>) {
+        if self.length() > 0 {
+            self.are_overtaken(overtaken);
+            for key in keys {
+                self.settle(host, name_of(host, key), Trigger::Command);
+            }
+        }
+        self.counters.granted_at_once = self.counters.granted_at_once.wrapping_add(1);
     }
 
     /// Whether this very ticket waits, or was granted what it waited for.

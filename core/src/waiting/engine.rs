@@ -52,24 +52,6 @@ pub struct Engine<C> {
 /// The client that is answered now that a wait has its outcome. None if a session learns of it by its next call.
 pub(super) type Delivery<C> = Option<(C, Answer)>;
 
-/// A grant to a waiter.
-#[derive(Clone, Copy)]
-pub(super) struct Grant {
-    /// When the grant was made.
-    pub at: UnixMs,
-    pub token: Option<i64>,
-    /// When the lock's lease ends now, if the grant has changed that.
-    pub end: Option<UnixMs>,
-    /// Whether the lock was free.
-    pub begins: bool,
-}
-
-impl Grant {
-    pub fn of(Effect { changes, token, .. }: &Effect, at: UnixMs) -> Self {
-        Self { at, token: *token, end: changes.lease_end(), begins: changes.begins() }
-    }
-}
-
 /// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
 const RETURNING_ASKED: usize = 16;
 
@@ -310,9 +292,8 @@ impl<C> Engine<C> {
     }
 
     /// Takes out a waiter that is granted its locks now. What a blocked client was granted is kept until it is told.
-    pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Grant]) -> Option<Delivery<C>> {
-        let first = grants.first()?;
-        let (now, outcome) = (first.at, Outcome::Granted { token: first.token });
+    pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Effect], now: UnixMs) -> Option<Delivery<C>> {
+        let outcome = Outcome::Granted { token: grants.first()?.token };
         let beside = self.claims.beside(waiter);
         let mut hands_off = false;
         for claim in beside.iter().chain([&waiter]) {

@@ -15,12 +15,12 @@
 
 use super::agenda::Untold;
 use super::claims::waiter_of;
-use super::engine::{Delivery, Engine, Grant};
+use super::engine::{Delivery, Engine};
 use super::host::{Act, Host, OwnText, Paused, Permission, Purpose, Text, Trigger};
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
-    self, Ahead, Busy, Changes, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Side, UnixMs, Verdict, Wish,
+    self, Ahead, Busy, Changes, Effect, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Side, UnixMs, Verdict, Wish,
 };
 use std::rc::Rc;
 
@@ -35,13 +35,12 @@ const KEPT_ENDLESSLY_MS: i64 = 1_000;
 
 /// What became of an attempt to grant a waiter its locks.
 pub(super) enum Tried {
-    Granted(Vec<Grant>),
+    /// At this time, by these effects on each.
+    Granted(UnixMs, Vec<Effect>),
     /// The lock that is looked at is not to be had now; with what is left of it.
     Busy(i64),
     /// Another of its locks is not to be had now. Whether the lock that is looked at is free.
-    Lacks {
-        is_free: bool,
-    },
+    Lacks { is_free: bool },
     /// The locks would be granted, but not now: see [`Permission::Later`].
     Later(i64),
     /// It is to be let go with this outcome.
@@ -137,7 +136,7 @@ impl<C> Engine<C> {
                 return Some(Settled::SomeoneWaits);
             }
             let end = match self.try_waiter(host, &Look { claim, waiter, before: &before, lock, trigger }) {
-                Tried::Granted(_) => return None,
+                Tried::Granted(..) => return None,
                 Tried::Told(outcome) => {
                     self.let_go(host, waiter, outcome);
                     return None;
@@ -207,11 +206,11 @@ impl<C> Engine<C> {
         };
         // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
         self.read_notes(host);
-        let Tried::Granted(grants) = &tried else { return tried };
-        if grants.iter().any(|grant| grant.begins) {
+        let Tried::Granted(at, grants) = &tried else { return tried };
+        if grants.iter().any(|grant| grant.changes.begins()) {
             self.are_overtaken(overtaken);
         }
-        if !self.granted(host, waiter, grants) {
+        if !self.granted(host, waiter, grants, *at) {
             // Its client went within the very write that has granted it its locks.
             let (key, others) =
                 keys.split_first().map_or((lock.key.into(), &[][..]), |(key, rest)| (Rc::clone(key), rest));
@@ -389,19 +388,19 @@ impl<C> Engine<C> {
             // Nothing was changed.
             return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
         }
-        self.granted(host, waiter, &[Grant::of(&granted, at)]);
+        self.granted(host, waiter, std::slice::from_ref(&granted), at);
         Ok((!granted.leaves_room).then_some(Settled::SomeoneWaits))
     }
 
     /// A waiter has got its locks. Returns whether it is still there.
-    fn granted<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Grant]) -> bool {
+    fn granted<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Effect], at: UnixMs) -> bool {
         // Of one lock nothing is allotted.
         let (lock, others) = (self.queues.lock_of(waiter), self.claims.beside(waiter));
         let others: Vec<_> = others.into_iter().map(|claim| self.queues.lock_of(claim)).collect();
-        let Some(delivery) = self.grant(waiter, grants) else { return false };
+        let Some(delivery) = self.grant(waiter, grants, at) else { return false };
         for (lock, grant) in std::iter::once(lock).chain(others).zip(grants) {
             let Some(lock) = lock else { continue };
-            if let Some(end) = grant.end {
+            if let Some(end) = grant.changes.lease_end() {
                 self.recheck_by(lock, end.saturating_add(1));
             }
         }
@@ -525,7 +524,7 @@ pub(super) fn acquire_open<'a, H: Host>(
     let others: Vec<(_, Changes)> = locks.drain(1..).zip(effects.iter().skip(1).map(|effect| effect.changes)).collect();
     let (Some(first), Some(record)) = (effects.first(), locks.pop()) else { return Tried::Lacks { is_free: false } };
     match host.commit(record, &Plan::of(wish.holder, &first.changes), others) {
-        Ok(()) => Tried::Granted(effects.iter().map(|effect| Grant::of(effect, at)).collect()),
+        Ok(()) => Tried::Granted(at, effects),
         Err(Paused { for_ms }) => Tried::Later(for_ms),
     }
 }
