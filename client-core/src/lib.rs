@@ -430,7 +430,6 @@ impl Errand {
 
     /// For its asker, to be told now that it is overdue.
     fn told(&self) -> Self {
-        let Self { id, asker, lane, gate, to, asking, hops, limit, .. } = *self;
-        Self { id, asker, key: self.key.clone(), body: Body::Nothing, lane, gate, to, asking, hops, limit }
+        Self { key: self.key.clone(), body: Body::Nothing, ..*self }
     }
 }
