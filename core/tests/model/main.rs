@@ -282,6 +282,22 @@ fn refer(reference: &mut Reference, command: &Command) -> Reply {
     }
 }
 
+/// Tells the history if it is not sound.
+struct Told<'a, S: std::fmt::Debug>(&'a [&'a S]);
+
+impl<S: std::fmt::Debug> Drop for Told<'_, S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- after {:?} ---", self.0);
+        }
+    }
+}
+
+/// EXPLORE_STEPS asks for longer histories of small worlds.
+fn explored_steps(steps: u32) -> u32 {
+    std::env::var("EXPLORE_STEPS").map_or(steps, |steps| steps.parse().expect("a number"))
+}
+
 /// One of so many permits.
 const fn permit(limit: i64) -> Side {
     match Limit::new(limit) {

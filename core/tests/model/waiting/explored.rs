@@ -14,7 +14,7 @@
 use super::play::Play;
 use super::world::{LOCKS, Look, PAUSED_MS};
 use super::{Ack, EventsAsked, Step};
-use crate::permit;
+use crate::{Told, explored_steps, permit};
 use rlock_core::lock::Side;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -93,7 +93,7 @@ fn ask_again(side: Side) -> Step {
 }
 
 fn explore(one: Side, other: Side, alphabet: &[Step]) {
-    let steps = std::env::var("EXPLORE_STEPS").map_or(5, |steps| steps.parse().expect("a number"));
+    let steps = explored_steps(5);
     let seen = Mutex::new(HashSet::new());
     let mut frontier: Vec<Vec<u8>> = vec![Vec::new()];
     for length in 1..=steps {
@@ -138,17 +138,6 @@ fn leads_to_new_state(history: &[u8], alphabet: &[Step], seen: &Mutex<HashSet<u6
     }
     drop(told);
     is_new
-}
-
-/// Tells the history if it is not sound.
-struct Told<'a>(&'a [&'a Step]);
-
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("--- after {:?} ---", self.0);
-        }
-    }
 }
 
 /// Those who wait and can be told get the lock, one after the other, as soon as each holder's lock is broken.
