@@ -448,7 +448,7 @@ impl Engine {
             Ok(_) => self.busy(id),
             Err(mut fault) => {
                 if fault.doubts_the_server() {
-                    self.doubt(node);
+                    self.doubt(node, &fault);
                 }
                 // If an earlier request of this very attempt came late, it asks again.
                 if fault.is_replaced() && self.attempts.get(&id).is_some_and(|attempt| attempt.doubt.exists()) {

@@ -17,7 +17,7 @@
 use super::fault::{Fault, What};
 use super::request;
 use super::resp::{self, Reply};
-use super::route::Route;
+use super::route::{Node, Route};
 use super::{Answer, Asker, Body, Effect, Engine, Errand, HoldId, Lane, LineId, NodeId, Timer};
 use crate::error::Cause;
 use std::collections::VecDeque;
@@ -65,12 +65,10 @@ impl Line {
     }
 
     /// Whether nothing is under way on it.
-    #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.queued.is_empty() && self.pending.is_empty() && self.incoming.unread().is_empty()
     }
 
-    #[cfg(test)]
     pub(super) fn is_retired(&self) -> bool {
         self.retired.is_some()
     }
@@ -245,7 +243,7 @@ impl Engine {
         }
         if let (Err(fault), Some(node)) = (&answer, node) {
             if fault.doubts_the_server() {
-                self.doubt(node);
+                self.doubt(node, fault);
             }
             if matches!(errand.body, Body::Wait) && fault.is_no_session() {
                 self.session_ends(node, fault);
@@ -303,7 +301,7 @@ impl Engine {
             return;
         }
         if why.doubts_the_server() {
-            self.doubt(node);
+            self.doubt(node, why);
         }
         if was_open {
             self.hasten_renewals(node);
@@ -381,6 +379,16 @@ impl Engine {
         }
     }
 
+    /// Nothing new goes over any connection to this server that is in use.
+    pub(super) fn retire_lines_to(&mut self, node: NodeId) {
+        for line in self.nodes.get(&node).map(Node::lines).unwrap_or_default() {
+            self.retire(line);
+            if self.lines.get(&line).is_some_and(|line| line.is_open && line.pending.is_empty()) {
+                self.close(line);
+            }
+        }
+    }
+
     /// Nothing new goes over this line. What waits to be sent on it goes over another one.
     fn retire(&mut self, id: LineId) {
         let now = self.now;
@@ -425,12 +433,5 @@ impl Engine {
             self.opens_gate(gate, errand);
         }
         unsent.is_some()
-    }
-
-    /// The renewal that is answered next on this line.
-    #[cfg(test)]
-    pub(super) fn renewal_pending_on(&self, line: LineId) -> Option<(u64, super::HoldId)> {
-        let first = self.lines.get(&line)?.pending.front()?;
-        if let Asker::Renewal(hold) = first.errand.asker { Some((first.errand.id, hold)) } else { None }
     }
 }

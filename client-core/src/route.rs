@@ -4,7 +4,7 @@
 //! The routing is here and not a library's, since those who wait need a session with the slot's owner, and since one
 //! dead node must not hold up what others are asked.
 
-use super::fault::Fault;
+use super::fault::{Fault, What};
 use super::session::Session;
 use super::{Answer, CallerId, Effect, Engine, Lane, LineId, NodeId, Reply};
 use crate::address::{Address, Place};
@@ -43,6 +43,10 @@ pub enum Learnt {
 }
 
 impl Node {
+    pub fn lines(&self) -> Vec<LineId> {
+        self.lines.iter().map(|(_, line)| *line).collect()
+    }
+
     /// The line that is in use for this lane.
     pub fn line(&self, lane: Lane) -> Option<LineId> {
         self.lines.iter().find(|(of, _)| *of == lane).map(|(_, line)| *line)
@@ -92,8 +96,13 @@ impl Route {
 }
 
 impl Engine {
-    pub(super) fn doubt(&mut self, node: NodeId) {
+    /// The server says that it is not the one to ask, or does not answer.
+    pub(super) fn doubt(&mut self, node: NodeId, fault: &Fault) {
         self.route.doubt(node);
+        // The one name may lead to another server by now, which only a new connection finds.
+        if fault.what == What::NotHere && matches!(self.route, Route::Single(_)) {
+            self.retire_lines_to(node);
+        }
     }
 
     /// Whether nobody but this node is the one to ask about the key, as far as is known. What it says without being asked
@@ -120,7 +129,7 @@ impl Engine {
         let teller = self.nodes.get(&told_by)?.address.clone();
         let address = elsewhere(&teller, fault.redirection()?)?;
         let node = self.node_at(address);
-        if let (super::fault::What::Moved, Route::Cluster { owners, .. }) = (fault.what, &mut self.route) {
+        if let (What::Moved, Route::Cluster { owners, .. }) = (fault.what, &mut self.route) {
             // That others have moved as well is likely.
             if let Some(owner) = owners.get_mut(slot_of(key)) {
                 *owner = Some(node);

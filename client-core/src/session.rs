@@ -157,7 +157,8 @@ impl Engine {
 
     /// It is taken back, but the answer is no: what that says of its session. Returns whether that goes on.
     pub(super) fn cancel_failed(&mut self, ticket: &Ticket, fault: &Fault) -> bool {
-        if fault.is_no_session() || !fault.may_pass() {
+        // On a replica no ticket waits, and none can be taken back there.
+        if fault.is_no_session() || !fault.may_pass() || fault.what == What::NotHere {
             self.session_is_known(ticket.node, ticket.session, Err(fault.clone()));
         }
         self.session_of(ticket.node, ticket.session).is_some()
