@@ -21,6 +21,7 @@ pub mod fault;
 mod gate;
 mod giving_back;
 mod hold;
+mod kept;
 mod kind;
 mod line;
 mod loss;
@@ -31,14 +32,13 @@ pub mod resp;
 mod route;
 mod session;
 mod terms;
-#[cfg(test)]
-mod tests;
 
 pub use address::{Access, Address, Place};
 pub use attempt::{Grant, Outcome, Wish};
 pub use error::{Error, ErrorKind};
 pub use fault::Fault;
 pub use hold::GuardId;
+pub use kept::Kept;
 pub use kind::Kind;
 pub use loss::Loss;
 pub use resp::Reply;

@@ -1,9 +1,9 @@
 //! Commands about connections and the server itself: what clients send when they connect, and what tools ask.
 
 use super::info;
-use super::resp::Replies;
 use super::server::{Connection, Done, State};
 use super::users::DEFAULT;
+use rlock_sim::resp::Replies;
 
 /// Runs the command if it is one of these.
 pub fn run(state: &mut State, id: u64, name: &str, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
@@ -74,14 +74,21 @@ fn own(state: &mut State, id: u64) -> Option<&mut Connection> {
     state.connections.get_mut(&id)
 }
 
+fn user(state: &State, id: u64) -> Option<&Vec<u8>> {
+    state.node.clients.get(&id)?.user.as_ref()
+}
+
 fn is_listener(state: &State, id: u64) -> bool {
     state.connections.get(&id).is_some_and(|client| !client.channels.is_empty() || !client.patterns.is_empty())
 }
 
 fn reset(state: &mut State, id: u64, replies: &mut Replies) {
     let user = state.users.user_without_login();
+    if let Some(client) = state.node.clients.get_mut(&id) {
+        (client.user, client.database) = (user, 0);
+    }
     if let Some(connection) = own(state, id) {
-        (connection.user, connection.database, connection.name) = (user, 0, Vec::new());
+        connection.name.clear();
         connection.channels.clear();
         connection.patterns.clear();
     }
@@ -105,8 +112,8 @@ fn log_in(state: &mut State, id: u64, user: Option<&[u8]>, password: &[u8]) -> R
     if !state.users.accepts(user, password) {
         return Err(b"WRONGPASS invalid username-password pair or user is disabled.");
     }
-    if let Some(connection) = own(state, id) {
-        connection.user = Some(user.to_vec());
+    if let Some(client) = state.node.clients.get_mut(&id) {
+        client.user = Some(user.to_vec());
     }
     Ok(())
 }
@@ -149,7 +156,7 @@ fn hello(state: &mut State, id: u64, arguments: &[Vec<u8>], replies: &mut Replie
             }
         }
     }
-    if own(state, id).is_some_and(|connection| connection.user.is_none()) {
+    if user(state, id).is_none() {
         replies.error(
             b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
@@ -166,9 +173,9 @@ fn hello(state: &mut State, id: u64, arguments: &[Vec<u8>], replies: &mut Replie
 
 fn select(state: &mut State, id: u64, number: &[u8], replies: &mut Replies) {
     let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
-    match (number, own(state, id)) {
-        (Some(number @ 0..16), Some(connection)) => {
-            connection.database = number;
+    match (number, state.node.clients.get_mut(&id)) {
+        (Some(number @ 0..16), Some(client)) => {
+            client.database = number;
             replies.simple("OK")
         }
         (Some(_), _) => replies.error(b"ERR DB index is out of range"),
@@ -221,7 +228,7 @@ fn client(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &m
         ("UNBLOCK", [other, how @ ..]) => {
             let other = std::str::from_utf8(other).ok().and_then(|id| id.parse().ok()).unwrap_or(0);
             let with_error = how.first().is_some_and(|how| how.eq_ignore_ascii_case(b"ERROR"));
-            replies.number(u8::from(state.unblock(other, with_error)));
+            replies.number(u8::from(state.node.unblock(other, with_error)));
         }
         ("NO-EVICT" | "NO-TOUCH", [_]) => _ = replies.simple("OK"),
         _ => {
@@ -235,16 +242,15 @@ fn client(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &m
 fn acl(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &mut Replies) {
     let what = String::from_utf8_lossy(what).to_uppercase();
     match (&*what, rest) {
-        ("WHOAMI", []) => _ = replies.bulk(own(state, id).and_then(|own| own.user.clone()).unwrap_or_default()),
+        ("WHOAMI", []) => _ = replies.bulk(user(state, id).map_or(&b""[..], Vec::as_slice)),
         ("SETUSER", [name, rules @ ..]) => match state.users.set(name, rules) {
             Ok(()) => _ = replies.simple("OK"),
             Err(line) => _ = replies.error(line.as_bytes()),
         },
         ("DELUSER", names) => {
             let deleted: Vec<_> = names.iter().filter(|name| state.users.delete(name)).collect();
-            let of_them =
-                |connection: &Connection| connection.user.as_ref().is_some_and(|user| deleted.contains(&user));
-            let gone = state.connections.iter().filter(|(_, connection)| of_them(connection)).map(|(id, _)| *id);
+            let is_theirs = |user: &Option<Vec<u8>>| user.as_ref().is_some_and(|user| deleted.contains(&user));
+            let gone = state.node.clients.iter().filter(|(_, client)| is_theirs(&client.user)).map(|(id, _)| *id);
             gone.collect::<Vec<_>>().into_iter().for_each(|gone| state.cut_off(gone, id));
             replies.number(deleted.len());
         }
@@ -277,7 +283,7 @@ fn config(state: &mut State, what: &[u8], rest: &[Vec<u8>], replies: &mut Replie
 }
 
 fn time(state: &State, replies: &mut Replies) {
-    let now = state.now();
+    let now = state.node.now();
     replies.array(2).bulk((now / 1_000).to_string()).bulk((now % 1_000 * 1_000).to_string());
 }
 

@@ -1,8 +1,8 @@
 //! One client's connection: what it sends is read and run in order, and what is to be sent to it is written, while it waits
 //! for a lock as well.
 
-use super::resp::Requests;
 use super::server::{Next, Shared};
+use rlock_sim::resp::Requests;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -37,7 +37,7 @@ pub async fn serve(shared: Rc<Shared>, stream: impl AsyncRead + AsyncWrite, addr
 /// Runs what has come. Returns whether the connection is to go on.
 async fn run_all(shared: &Rc<Shared>, id: u64, requests: &mut Requests) -> bool {
     while !shared.state.borrow().is_blocked(id) {
-        match requests.next() {
+        match requests.next_command() {
             Ok(None) => return true,
             Ok(Some(words)) => match shared.change(|state| state.run(id, &words)) {
                 Next::GoesOn => {}

@@ -65,7 +65,7 @@ fn server(state: &State) -> Lines {
 }
 
 fn clients(state: &State) -> Lines {
-    let blocked = state.connections.values().filter(|connection| connection.is_waiting()).count().to_string();
+    let blocked = state.node.clients.values().filter(|client| client.is_waiting()).count().to_string();
     lines([("connected_clients", &state.connections.len().to_string()), ("blocked_clients", &blocked)])
 }
 
@@ -76,12 +76,12 @@ fn command_stats(state: &State) -> Lines {
 
 /// All that the module tells.
 fn rlock(state: &State) -> Lines {
-    let (engine, now) = (&state.engine, state.now());
+    let (engine, now) = (&state.node.engine, state.node.now());
     let counted = engine.counters;
     let waited = counted.waited;
     let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
     let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
-    let grace_left_ms = engine.grace_left_ms(state.host.grace_ms.get(), state.host.steady_ms.get());
+    let grace_left_ms = engine.grace_left_ms(state.node.host.grace_ms.get(), state.node.host.steady_ms.get());
     let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let fields = [
         ("grants", counted.granted_at_once.wrapping_add(waited.count())),
@@ -120,22 +120,24 @@ fn rlock(state: &State) -> Lines {
 
 /// A line of CLIENT LIST.
 pub fn of_client(state: &State, id: u64) -> String {
-    let Some(client) = state.connections.get(&id) else { return String::new() };
+    let (Some(client), Some(of_node)) = (state.connections.get(&id), state.node.clients.get(&id)) else {
+        return String::new();
+    };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let flags = if client.is_waiting() { "b" } else { "N" };
+    let flags = if of_node.is_waiting() { "b" } else { "N" };
     format!(
         "id={id} addr={} laddr={} fd=0 name={} age={} idle=0 flags={flags} db={} sub={} psub={} ssub=0 multi=-1 cmd={} \
          user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
-        client.address,
+        of_node.address,
         client.local,
         text(&client.name),
         client.since.elapsed().as_secs(),
-        client.database,
+        of_node.database,
         client.channels.len(),
         client.patterns.len(),
         client.last_command,
-        text(client.user.as_deref().unwrap_or(b"(none)")),
-        client.resp(),
+        text(of_node.user.as_deref().unwrap_or(b"(none)")),
+        if of_node.replies.is_3 { 3 } else { 2 },
         text(&client.library[0]),
         text(&client.library[1]),
     )

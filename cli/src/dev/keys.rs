@@ -1,42 +1,42 @@
 //! The few plain commands that a test needs as well as locks: to inspect keys, and to delete locks that others hold.
 
 use super::clients::wrong_arity;
-use super::resp::Replies;
-use super::server::{Done, State};
+use super::server::Done;
 use rlock_core::lock::Expiry;
-use rlock_core::waiting::{Cause, Note};
-use rlock_sim::{Entry, Plain, Value};
+use rlock_core::waiting::Host;
+use rlock_sim::resp::Replies;
+use rlock_sim::{Entry, Node, Plain, Value};
 
 /// Runs the command if it is one of these.
-pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
+pub fn run(node: &mut Node, name: &str, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
     match (name, &words[1..]) {
         ("DEL" | "UNLINK", keys @ [_, ..]) => {
-            let deleted = keys.iter().filter(|key| change(state, key, Plain::Del { key })).count();
+            let deleted = keys.iter().filter(|key| node.change(key, Plain::Del { key })).count();
             replies.number(deleted);
         }
         ("SET", [key, value]) => {
-            change(state, key, Plain::Set { key, value, at: None });
+            node.change(key, Plain::Set { key, value, at: None });
             replies.simple("OK");
         }
         ("PERSIST", [key]) => {
-            let had_end = entry(state, key).is_some_and(|entry| entry.expiry != Expiry::Never);
-            replies.number(u8::from(had_end && change(state, key, Plain::Persist { key })));
+            let had_end = entry(node, key).is_some_and(|entry| entry.expiry != Expiry::Never);
+            replies.number(u8::from(had_end && node.change(key, Plain::Persist { key })));
         }
-        ("EXPIRE", [key, time]) => expire(state, key, time, 1_000, replies),
-        ("PEXPIRE", [key, time]) => expire(state, key, time, 1, replies),
-        ("FLUSHALL", []) | ("FLUSHALL", [_]) => flush(state, None, replies),
+        ("EXPIRE", [key, time]) => expire(node, key, time, 1_000, replies),
+        ("PEXPIRE", [key, time]) => expire(node, key, time, 1, replies),
+        ("FLUSHALL", []) | ("FLUSHALL", [_]) => flush(node, None, replies),
         ("FLUSHDB", []) | ("FLUSHDB", [_]) => {
-            let database = database(state);
-            flush(state, Some(database), replies);
+            let database = node.host.database();
+            flush(node, Some(database), replies);
         }
         ("EXISTS", keys @ [_, ..]) => {
-            let there = keys.iter().filter(|key| entry(state, key).is_some()).count();
+            let there = keys.iter().filter(|key| entry(node, key).is_some()).count();
             replies.number(there);
         }
-        ("TYPE", [key]) => _ = replies.simple(entry(state, key).map_or("none", |entry| kind(&entry.value))),
+        ("TYPE", [key]) => _ = replies.simple(entry(node, key).map_or("none", |entry| kind(&entry.value))),
         ("PTTL" | "TTL" | "PEXPIRETIME" | "EXPIRETIME", [key]) => {
-            let now = state.now();
-            let time = entry(state, key).map_or(-2, |Entry { expiry, .. }| match (expiry, name) {
+            let now = node.now();
+            let time = entry(node, key).map_or(-2, |Entry { expiry, .. }| match (expiry, name) {
                 (Expiry::Never, _) => -1,
                 (Expiry::At(at), "PTTL") => (at - now).max(0),
                 (Expiry::At(at), "TTL") => ((at - now).max(0) + 500) / 1_000,
@@ -46,7 +46,7 @@ pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Repli
             replies.number(time);
         }
         ("KEYS", [pattern]) => {
-            let keys = names(state, pattern);
+            let keys = names(node, pattern);
             keys.iter().fold(replies.array(keys.len()), |replies, key| replies.bulk(key));
         }
         // In one step, whatever COUNT says.
@@ -56,19 +56,19 @@ pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Repli
             let is_type = |pair: &&[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"TYPE");
             let wanted =
                 options.chunks_exact(2).find(is_type).map(|pair| String::from_utf8_lossy(&pair[1]).to_lowercase());
-            let mut keys = names(state, pattern);
+            let mut keys = names(node, pattern);
             keys.retain(|key| {
-                let is = entry(state, key).map(|entry| kind(&entry.value));
+                let is = entry(node, key).map(|entry| kind(&entry.value));
                 wanted.as_ref().is_none_or(|wanted| is == Some(wanted))
             });
             let replies = replies.array(2).bulk("0").array(keys.len());
             keys.iter().fold(replies, |replies, key| replies.bulk(key));
         }
         ("DBSIZE", []) => {
-            let keys = names(state, b"*").len();
+            let keys = names(node, b"*").len();
             replies.number(keys);
         }
-        ("GET", [key]) => of_kind(state, key, replies, |value, replies| {
+        ("GET", [key]) => of_kind(node, key, replies, |value, replies| {
             match value {
                 None => replies.nil(),
                 Some(Value::Text(text)) => replies.bulk(text),
@@ -76,7 +76,7 @@ pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Repli
             };
             true
         }),
-        ("HGETALL" | "HLEN", [key]) => of_hash(state, key, replies, |fields, replies| {
+        ("HGETALL" | "HLEN", [key]) => of_hash(node, key, replies, |fields, replies| {
             if name == "HLEN" {
                 replies.number(fields.len());
             } else {
@@ -84,7 +84,7 @@ pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Repli
                 fields.iter().fold(replies, |replies, (field, value)| replies.bulk(field).bulk(value));
             }
         }),
-        ("HGET" | "HEXISTS", [key, field]) => of_hash(state, key, replies, |fields, replies| {
+        ("HGET" | "HEXISTS", [key, field]) => of_hash(node, key, replies, |fields, replies| {
             let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
             if name == "HEXISTS" {
                 replies.number(u8::from(value.is_some()));
@@ -92,7 +92,7 @@ pub fn run(state: &mut State, name: &str, words: &[Vec<u8>], replies: &mut Repli
                 replies.or_nil(value, |replies, value| _ = replies.bulk(value));
             }
         }),
-        ("ZCARD", [key]) => of_kind(state, key, replies, |value, replies| {
+        ("ZCARD", [key]) => of_kind(node, key, replies, |value, replies| {
             match value {
                 None => replies.number(0),
                 Some(Value::SortedSet(permits)) => replies.number(permits.len()),
@@ -131,40 +131,24 @@ const KNOWN: [&str; 22] = [
     "ZCARD",
 ];
 
-fn database(state: &State) -> i32 {
-    use rlock_core::waiting::Host;
-    state.host.database()
+fn entry(node: &Node, key: &[u8]) -> Option<Entry> {
+    node.host.keyspace.borrow().get(node.host.database(), key).cloned()
 }
 
-fn entry(state: &State, key: &[u8]) -> Option<Entry> {
-    state.host.keyspace.borrow().get(database(state), key).cloned()
-}
-
-/// Runs a plain command on a key, and notifies the engine, whose waiters may now get the lock.
-fn change(state: &mut State, key: &[u8], command: Plain<'_>) -> bool {
-    let database = database(state);
-    let has_changed = state.host.keyspace.borrow_mut().run(database, command);
-    if has_changed {
-        state.engine.note(Note::Key { database, key: key.into(), cause: Cause::Command });
-    }
-    has_changed
-}
-
-fn expire(state: &mut State, key: &[u8], time: &[u8], unit_ms: i64, replies: &mut Replies) {
+fn expire(node: &mut Node, key: &[u8], time: &[u8], unit_ms: i64, replies: &mut Replies) {
     let time = std::str::from_utf8(time).ok().and_then(|time| time.parse::<i64>().ok());
-    let at = time.and_then(|time| time.checked_mul(unit_ms)?.checked_add(state.now()));
+    let at = time.and_then(|time| time.checked_mul(unit_ms)?.checked_add(node.now()));
     let Some(at) = at else {
         replies.error(b"ERR value is not an integer or out of range");
         return;
     };
-    let command = if at > state.now() { Plain::PExpireAt { key, at } } else { Plain::Del { key } };
-    let has_changed = change(state, key, command);
+    let command = if at > node.now() { Plain::PExpireAt { key, at } } else { Plain::Del { key } };
+    let has_changed = node.change(key, command);
     replies.number(u8::from(has_changed));
 }
 
-fn flush(state: &mut State, database: Option<i32>, replies: &mut Replies) {
-    state.host.keyspace.borrow_mut().flush(database);
-    state.engine.note(Note::Keys);
+fn flush(node: &mut Node, database: Option<i32>, replies: &mut Replies) {
+    node.flush(database);
     replies.simple("OK");
 }
 
@@ -176,22 +160,22 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn names(state: &State, pattern: &[u8]) -> Vec<Vec<u8>> {
-    let keyspace = state.host.keyspace.borrow();
-    let all = keyspace.entries(database(state)).map(|(key, _)| key);
+fn names(node: &Node, pattern: &[u8]) -> Vec<Vec<u8>> {
+    let keyspace = node.host.keyspace.borrow();
+    let all = keyspace.entries(node.host.database()).map(|(key, _)| key);
     all.filter(|key| matches(pattern, key)).map(<[u8]>::to_vec).collect()
 }
 
 /// `read` returns whether the key is of its kind.
-fn of_kind(state: &State, key: &[u8], replies: &mut Replies, read: impl FnOnce(Option<&Value>, &mut Replies) -> bool) {
-    let entry = entry(state, key);
+fn of_kind(node: &Node, key: &[u8], replies: &mut Replies, read: impl FnOnce(Option<&Value>, &mut Replies) -> bool) {
+    let entry = entry(node, key);
     if !read(entry.as_ref().map(|entry| &entry.value), replies) {
         replies.error(b"WRONGTYPE Operation against a key holding the wrong kind of value");
     }
 }
 
-fn of_hash(state: &State, key: &[u8], replies: &mut Replies, read: impl FnOnce(&[(Vec<u8>, Vec<u8>)], &mut Replies)) {
-    of_kind(state, key, replies, |value, replies| {
+fn of_hash(node: &Node, key: &[u8], replies: &mut Replies, read: impl FnOnce(&[(Vec<u8>, Vec<u8>)], &mut Replies)) {
+    of_kind(node, key, replies, |value, replies| {
         match value {
             None => read(&[], replies),
             Some(Value::Hash(fields)) => read(fields, replies),

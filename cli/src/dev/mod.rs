@@ -5,8 +5,6 @@ mod clients;
 mod connection;
 mod info;
 mod keys;
-mod locks;
-mod resp;
 mod server;
 mod settings;
 mod users;
@@ -18,7 +16,6 @@ use crate::output;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
 use server::{Shared, State};
-use settings::Settings;
 use std::cell::RefCell;
 use std::io::Read;
 use std::net::TcpListener;
@@ -39,7 +36,7 @@ pub async fn dev(args: &Dev) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(exit::SYSTEM, format!("cannot listen on {}:{}: {error}", place.0, place.1)))?;
     let at = listener.local_addr().map_err(Failure::of_the_system)?;
     listener.set_nonblocking(true).map_err(Failure::of_the_system)?;
-    let mut state = State::new(Settings::default(), Users::with_password(args.password.as_deref()), at.port());
+    let mut state = State::new(Users::with_password(args.password.as_deref()), at.port());
     for setting in &args.set {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
         state.set(name, value).map_err(|why| Failure::usage(format!("--set {setting}: {why}")))?;

@@ -5,17 +5,6 @@ use rlock_core::lock::decimal;
 use rlock_core::waiting::Most;
 use rlock_sim::Limits;
 
-pub struct Settings {
-    /// Whether a fencing token is never below the time.
-    pub tokens_go_by_clock: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { tokens_go_by_clock: true }
-    }
-}
-
 const NAMES: &str =
     "grace, max-sessions, max-sessions-per-user, max-tickets, max-tickets-per-user, max-waiters and tokens";
 
@@ -28,20 +17,20 @@ impl State {
         let lower = name.to_lowercase();
         let short = lower.strip_prefix("rlock.").unwrap_or(&lower);
         if short == "tokens" {
-            self.settings.tokens_go_by_clock = match value {
+            self.node.tokens_go_by_clock = match value {
                 "clock" => true,
                 "count" => false,
                 _ => return Err("tokens is clock or count".to_owned()),
             };
             return Ok(());
         }
-        let limits @ Limits { tickets, sessions, .. } = self.host.limits.get();
+        let limits @ Limits { tickets, sessions, .. } = self.node.host.limits.get();
         let number = decimal(value.as_bytes()).filter(|number| *number >= 0);
         let number = || number.ok_or_else(|| format!("{short} is a whole number, at least 0"));
         let count = || number().map(|number| usize::try_from(number).unwrap_or(usize::MAX));
         let limits = match short {
             "grace" => {
-                self.host.grace_ms.set(number()?);
+                self.node.host.grace_ms.set(number()?);
                 limits
             }
             "max-waiters" => Limits { blocked: count()?, ..limits },
@@ -51,7 +40,7 @@ impl State {
             "max-sessions-per-user" => Limits { sessions: Most { of_user: count()?, ..sessions }, ..limits },
             _ => return Err(format!("there is no setting {name}: rlock dev has {NAMES}")),
         };
-        self.host.limits.set(limits);
+        self.node.host.limits.set(limits);
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
 //! The commands of rlock, as the module has them: their words go to the engine, and what it answers becomes a reply.
 
-use super::resp::Replies;
-use super::server::{Done, State};
+use super::{Done, Node};
+use crate::host::Client;
+use crate::resp::Replies;
 use rlock_core::lock::{Holding, Kind, Outcome, Part, Released, Renewed, Side, Snapshot, longer_left};
 use rlock_core::waiting::commands::{Acquiring, Polled, Waiting};
 use rlock_core::waiting::{
     Answer, Call, Cancelled, Host, LockName, Queued, SeenRecipient, SessionId, TicketNames, WaitsFor,
 };
 use rlock_core::words::{Command, Error, Request, read};
-use std::time::Instant;
 
 /// As many bytes of events as the module tells in one reply.
 const TOLD_BYTES_MAX: usize = 128 * 1_024;
@@ -20,7 +20,7 @@ const LISTED_MAX: usize = 1_000;
 const SESSION_SHOWN: usize = 8;
 
 /// Runs the command if it is one of these.
-pub fn run(state: &mut State, id: u64, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
+pub fn run(node: &mut Node, id: u64, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
     let command = Command::named(words.first()?)?;
     let (least, may_have_more) = command.arity();
     if words.len() < least || words.len() > least && !may_have_more {
@@ -30,7 +30,7 @@ pub fn run(state: &mut State, id: u64, words: &[Vec<u8>], replies: &mut Replies)
         return Some(Done::Replied);
     }
     let words: Vec<_> = words.iter().map(Vec::as_slice).collect();
-    let done = read(command, &words).and_then(|request| carry_out(state, id, command, &request, replies));
+    let done = read(command, &words).and_then(|request| carry_out(node, id, command, &request, replies));
     Some(done.unwrap_or_else(|error| {
         replies.error(error.line().to_bytes());
         Done::Replied
@@ -38,70 +38,70 @@ pub fn run(state: &mut State, id: u64, words: &[Vec<u8>], replies: &mut Replies)
 }
 
 fn carry_out(
-    state: &mut State,
+    node: &mut Node,
     id: u64,
     command: &Command,
     request: &Request<'_, &[u8]>,
     replies: &mut Replies,
 ) -> Result<Done, Error> {
     match command.name.trim_start_matches("RLOCK.") {
-        "ACQUIRE" => return acquire(state, id, request, Side::Plain, replies),
-        "RACQUIRE" => return acquire(state, id, request, Side::Read, replies),
-        "WACQUIRE" => return acquire(state, id, request, Side::Write, replies),
+        "ACQUIRE" => return acquire(node, id, request, Side::Plain, replies),
+        "RACQUIRE" => return acquire(node, id, request, Side::Read, replies),
+        "WACQUIRE" => return acquire(node, id, request, Side::Write, replies),
         "PACQUIRE" => {
             let limit = request.limit.ok_or(Error::Limit)?;
-            return acquire(state, id, request, Side::Permit(limit), replies);
+            return acquire(node, id, request, Side::Permit(limit), replies);
         }
         "MACQUIRE" => {
-            let waiting = begin(state, id, request)?;
+            let waiting = begin(node, id, request)?;
             let wish = request.wish(Side::Plain)?;
-            let acquiring = state.engine.acquire_all(&state.host, request.keys, &wish, waiting)?;
+            let acquiring = node.engine.acquire_all(&node.host, request.keys, &wish, waiting)?;
             return Ok(acquired(acquiring, request.fenced, replies));
         }
         "RELEASE" => {
-            match state.engine.release(&state.host, request.key()?, request.holder()?, request.release())? {
+            match node.engine.release(&node.host, request.key()?, request.holder()?, request.release())? {
                 Released::NotHeld => replies.nil(),
                 Released::StillHeld => replies.number(0),
                 Released::Free => replies.number(1),
             };
         }
         "RENEW" => {
-            let renewed = state.engine.renew(&state.host, request.key()?, request.holder()?, request.lease()?)?;
+            let renewed = node.engine.renew(&node.host, request.key()?, request.holder()?, request.lease()?)?;
             replies.number(u8::from(renewed == Renewed::Restarted));
         }
         "BREAK" => {
-            let broken = state.engine.break_lock(&state.host, request.key()?)?;
+            let broken = node.engine.break_lock(&node.host, request.key()?)?;
             replies.number(u8::from(broken));
         }
-        "INSPECT" => inspect(state, request.key()?, request.count(), replies)?,
-        "QUEUES" => queues(state, request.count(), replies),
+        "INSPECT" => inspect(node, request.key()?, request.count(), replies)?,
+        "QUEUES" => queues(node, request.count(), replies),
         "SESSIONS" => match request.id {
             Some(number) => {
-                let session = state.engine.session_numbered(number);
-                session.into_iter().for_each(|session| state.engine.end_session(&state.host, session));
+                let session = node.engine.session_numbered(number);
+                session.into_iter().for_each(|session| node.engine.end_session(&node.host, session));
                 replies.number(u8::from(session.is_some()));
             }
-            None => sessions(state, request.count().min(LISTED_MAX), replies),
+            None => sessions(node, request.count().min(LISTED_MAX), replies),
         },
         "EVENTS" => {
-            let owner = owner(state, id);
+            let owner = owner(node, id);
             let call = Call { connection: Some(id), acknowledged: request.seq, ttl_ms: request.ttl_ms };
-            match state.engine.poll(&state.host, request.session()?, &owner, call, request.wait_ms)? {
-                Polled::Answered(session) => write_events(state, session, Some(Instant::now()), replies),
+            match node.engine.poll(&node.host, request.session()?, &owner, call, request.wait_ms)? {
+                Polled::Answered(session) => write_events(node, session, None, replies),
                 Polled::TakenOver => _ = replies.array(0),
                 Polled::Waits(_) => return Ok(Done::Waits),
             }
         }
         "CANCEL" => {
-            let session = find(state, id, request.session()?)?;
+            let session = find(node, id, request.session()?)?;
             if request.tickets.is_empty() {
-                let waited = state.engine.close_session(&state.host, session);
+                let waited = node.engine.close_session(&node.host, session);
                 replies.number(waited);
                 return Ok(Done::Replied);
             }
             let mut names = TicketNames::default();
             request.tickets.iter().for_each(|name| names.push(name));
-            match state.engine.cancel(&state.host, session, names)? {
+            match node.engine.cancel(&node.host, session, names)? {
                 Some(cancelled) => write_cancelled(cancelled, replies),
                 None => return Ok(Done::Waits),
             }
@@ -112,32 +112,32 @@ fn carry_out(
 }
 
 fn acquire(
-    state: &mut State,
+    node: &mut Node,
     id: u64,
     request: &Request<'_, &[u8]>,
     side: Side,
     replies: &mut Replies,
 ) -> Result<Done, Error> {
-    let waiting = begin(state, id, request)?;
-    let acquiring = state.engine.acquire(&state.host, request.key()?, &request.wish(side)?, waiting)?;
+    let waiting = begin(node, id, request)?;
+    let acquiring = node.engine.acquire(&node.host, request.key()?, &request.wish(side)?, waiting)?;
     Ok(acquired(acquiring, request.fenced, replies))
 }
 
-fn owner(state: &State, id: u64) -> Vec<u8> {
-    state.connections.get(&id).and_then(|connection| connection.user.clone()).unwrap_or_default()
+fn owner(node: &Node, id: u64) -> Vec<u8> {
+    node.clients.get(&id).and_then(|connection| connection.user.clone()).unwrap_or_default()
 }
 
-fn find(state: &State, id: u64, session: &[u8]) -> Result<SessionId, Error> {
-    Ok(state.engine.session(session, &owner(state, id))?)
+fn find(node: &Node, id: u64, session: &[u8]) -> Result<SessionId, Error> {
+    Ok(node.engine.session(session, &owner(node, id))?)
 }
 
 /// A wait, perhaps by a ticket of a session.
 type Wait<'a> = Waiting<(SessionId, &'a [u8])>;
 
 /// Finds the session of a wait by ticket.
-fn begin<'a>(state: &State, id: u64, request: &Request<'a, &'a [u8]>) -> Result<Option<Wait<'a>>, Error> {
+fn begin<'a>(node: &Node, id: u64, request: &Request<'a, &'a [u8]>) -> Result<Option<Wait<'a>>, Error> {
     let Some(Waiting { limit_ms, max, ticket }) = request.waiting() else { return Ok(None) };
-    let ticket = ticket.map(|(session, ticket)| Ok::<_, Error>((find(state, id, session)?, ticket))).transpose()?;
+    let ticket = ticket.map(|(session, ticket)| Ok::<_, Error>((find(node, id, session)?, ticket))).transpose()?;
     Ok(Some(Waiting { limit_ms, max, ticket }))
 }
 
@@ -198,7 +198,7 @@ pub fn is_grant(answer: &Answer) -> bool {
 }
 
 /// The reply to a client that was blocked for anything but events.
-pub fn tell(answer: Option<Answer>, replies: &mut Replies) {
+pub fn reply(answer: Option<Answer>, replies: &mut Replies) {
     match answer {
         Some(Answer::Outcome { outcome, fenced }) => write_outcome(outcome, fenced, replies),
         Some(Answer::GrantedAll { tokens }) => write_tokens(&tokens, replies),
@@ -210,18 +210,18 @@ pub fn tell(answer: Option<Answer>, replies: &mut Replies) {
 }
 
 /// The reply to a call for events that waited.
-pub fn tell_events(state: &mut State, id: u64, session: SessionId, since: Option<Instant>, replies: &mut Replies) {
-    if state.engine.connection_of(session) == Some(id) {
-        write_events(state, session, since, replies);
+pub fn reply_events(node: &mut Node, id: u64, session: SessionId, since: Option<i64>, replies: &mut Replies) {
+    if node.engine.connection_of(session) == Some(id) {
+        write_events(node, session, since, replies);
     } else {
         replies.array(0);
-        state.engine.cut_off_is_answered(session, id);
+        node.engine.cut_off_is_answered(session, id);
     }
 }
 
-fn write_events(state: &mut State, session: SessionId, since: Option<Instant>, replies: &mut Replies) {
-    let waited_ms = since.map_or(0, |since| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX));
-    let news = state.engine.take_news(&state.host, session, TOLD_BYTES_MAX);
+fn write_events(node: &mut Node, session: SessionId, since: Option<i64>, replies: &mut Replies) {
+    let waited_ms = since.map_or(0, |since| node.host.steady_ms.get().saturating_sub(since));
+    let news = node.engine.take_news(&node.host, session, TOLD_BYTES_MAX);
     replies.array(news.len());
     for (event, left_ms) in &news {
         let ends_in = left_ms.map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
@@ -245,29 +245,29 @@ fn write_events(state: &mut State, session: SessionId, since: Option<Instant>, r
 }
 
 /// The reply to a client whose wait is ended by CLIENT UNBLOCK.
-pub fn tell_unblocked(state: &mut State, id: u64, waits_for: WaitsFor, since: Option<Instant>, replies: &mut Replies) {
+pub fn reply_unblocked(node: &mut Node, id: u64, waits_for: WaitsFor, since: Option<i64>, replies: &mut Replies) {
     match waits_for {
         WaitsFor::Lock(ticket) => {
-            let database = state.connections.get(&id).map_or(0, |connection| connection.database);
-            let fenced = state.engine.is_fenced(ticket);
-            let keys = state.engine.keys_of(ticket);
-            let left_of = |key: &std::rc::Rc<[u8]>| state.host.left_ms(LockName { database, key });
+            let database = node.clients.get(&id).map_or(0, |connection| connection.database);
+            let fenced = node.engine.is_fenced(ticket);
+            let keys = node.engine.keys_of(ticket);
+            let left_of = |key: &std::rc::Rc<[u8]>| node.host.left_ms(LockName { database, key });
             let left_ms = keys.iter().map(left_of).reduce(longer_left).unwrap_or(0);
             write_outcome(Outcome::Busy { left_ms }, fenced, replies);
         }
-        WaitsFor::Events(session) => tell_events(state, id, session, since, replies),
+        WaitsFor::Events(session) => reply_events(node, id, session, since, replies),
         WaitsFor::Cancel => _ = replies.error(Error::StillCancelling.line().to_bytes()),
         WaitsFor::Answer => _ = replies.error(Error::NoAnswer.line().to_bytes()),
     }
 }
 
-fn inspect(state: &State, key: &[u8], count: usize, replies: &mut Replies) -> Result<(), Error> {
-    let (now, database) = (state.now(), state.host.database());
-    let keyspace = state.host.keyspace.borrow();
+fn inspect(node: &Node, key: &[u8], count: usize, replies: &mut Replies) -> Result<(), Error> {
+    let (now, database) = (node.now(), node.host.database());
+    let keyspace = node.host.keyspace.borrow();
     let snapshot = keyspace.snapshot(database, key, count)?;
     let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| keyspace.left_ms(database, key, snapshot));
     let lock = LockName { database, key };
-    let waiters: Vec<_> = state.engine.queue(lock, now).take(count).collect();
+    let waiters: Vec<_> = node.engine.queue(lock, now).take(count).collect();
     replies.map(8).bulk("kind").bulk(match &snapshot {
         None => "none",
         Some(Snapshot { kind: Kind::Plain, .. }) => "plain",
@@ -291,15 +291,15 @@ fn inspect(state: &State, key: &[u8], count: usize, replies: &mut Replies) -> Re
     }
     let token = keyspace.fencing_token(database, key);
     replies.bulk("fencing-token").or_nil(token, |replies, token| _ = replies.number(token));
-    replies.bulk("waiter-count").number(state.engine.queues().length_of(lock));
+    replies.bulk("waiter-count").number(node.engine.queues().length_of(lock));
     replies.bulk("waiters").array(waiters.len());
-    waiters.into_iter().for_each(|waiter| write_waiter(state, waiter, now, replies));
-    let grace_left_ms = state.engine.grace_left_ms(state.host.grace_ms.get(), state.host.steady_ms.get());
+    waiters.into_iter().for_each(|waiter| write_waiter(node, waiter, now, replies));
+    let grace_left_ms = node.engine.grace_left_ms(node.host.grace_ms.get(), node.host.steady_ms.get());
     replies.bulk("grace-left-ms").number(grace_left_ms);
     Ok(())
 }
 
-fn write_waiter(state: &State, waiter: Queued<'_, rlock_sim::Client>, now: i64, replies: &mut Replies) {
+fn write_waiter(node: &Node, waiter: Queued<'_, Client>, now: i64, replies: &mut Replies) {
     let Queued { wish, recipient, since, deadline, locks } = waiter;
     let (session, is_attended, client) = match recipient {
         SeenRecipient::Client(client) => (None, true, Some(client.id)),
@@ -314,7 +314,7 @@ fn write_waiter(state: &State, waiter: Queued<'_, rlock_sim::Client>, now: i64, 
     replies.map(11).bulk("holder").bulk(wish.holder.holder()).bulk("side").bulk(side);
     replies.bulk("limit").or_nil(wish.side.limit(), |replies, limit| _ = replies.number(limit.get()));
     replies.bulk("client-id").or_nil(client, |replies, client| _ = replies.number(client));
-    let address = client.and_then(|client| state.connections.get(&client)).map(|client| &client.address);
+    let address = client.and_then(|client| node.clients.get(&client)).map(|client| &client.address);
     replies.bulk("address").or_nil(address, |replies, address| _ = replies.bulk(address));
     replies.bulk("session").or_nil(session, |replies, session| _ = replies.bulk(session));
     let ticket = session.map(|_| wish.holder.ticket());
@@ -331,9 +331,9 @@ fn beginning(session: &[u8]) -> &[u8] {
     session.get(..SESSION_SHOWN).unwrap_or_default()
 }
 
-fn queues(state: &State, count: usize, replies: &mut Replies) {
-    let (now, database) = (state.now(), state.host.database());
-    let queues: Vec<_> = state.engine.queues().to_be_shown(database, count, |_| true).collect();
+fn queues(node: &Node, count: usize, replies: &mut Replies) {
+    let (now, database) = (node.now(), node.host.database());
+    let queues: Vec<_> = node.engine.queues().to_be_shown(database, count, |_| true).collect();
     replies.array(queues.len());
     for queue in &queues {
         replies.map(4).bulk("key").bulk(&queue.key).bulk("waiters").number(queue.waiters);
@@ -342,13 +342,12 @@ fn queues(state: &State, count: usize, replies: &mut Replies) {
     }
 }
 
-fn sessions(state: &State, count: usize, replies: &mut Replies) {
-    let now = state.now();
-    let sessions = state.engine.sessions_to_be_shown(count, now);
+fn sessions(node: &Node, count: usize, replies: &mut Replies) {
+    let now = node.now();
+    let sessions = node.engine.sessions_to_be_shown(count, now);
     replies.array(sessions.len());
     for session in &sessions {
-        let address =
-            session.connection.and_then(|client| state.connections.get(&client)).map(|client| &client.address);
+        let address = session.connection.and_then(|client| node.clients.get(&client)).map(|client| &client.address);
         replies.map(10).bulk("id").number(session.number).bulk("session").bulk(beginning(&session.name));
         replies.bulk("user").bulk(&session.owner);
         replies.bulk("client-id").or_nil(session.connection, |replies, client| _ = replies.number(client));

@@ -17,7 +17,7 @@ pub struct Garbled(pub &'static str);
 
 impl Requests {
     /// The next whole command. `None`: it has not come.
-    pub fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, Garbled> {
+    pub fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, Garbled> {
         loop {
             let mut rest = &self.bytes[..];
             let Some(words) = read(&mut rest)? else { return Ok(None) };
@@ -152,7 +152,7 @@ mod tests {
 
     fn commands(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
         let mut requests = Requests { bytes: bytes.to_vec() };
-        std::iter::from_fn(|| requests.next().unwrap()).collect()
+        std::iter::from_fn(|| requests.next_command().unwrap()).collect()
     }
 
     #[test]
@@ -163,9 +163,9 @@ mod tests {
         assert_eq!(commands(bytes), all);
         for cut in 0..bytes.len() {
             let mut requests = Requests { bytes: bytes[..cut].to_vec() };
-            let mut read: Vec<_> = std::iter::from_fn(|| requests.next().unwrap()).collect();
+            let mut read: Vec<_> = std::iter::from_fn(|| requests.next_command().unwrap()).collect();
             requests.bytes.extend_from_slice(&bytes[cut..]);
-            read.extend(std::iter::from_fn(|| requests.next().unwrap()));
+            read.extend(std::iter::from_fn(|| requests.next_command().unwrap()));
             assert_eq!(read, all, "cut at {cut}");
         }
     }
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn what_is_no_command_is_refused_before_it_has_come() {
         for bytes in [&b"*x\r\n"[..], b"*99999\r\n", b"*1\r\n+PING\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$9999999999\r\n"] {
-            assert!(Requests { bytes: bytes.to_vec() }.next().is_err(), "{bytes:?}");
+            assert!(Requests { bytes: bytes.to_vec() }.next_command().is_err(), "{bytes:?}");
         }
-        assert!(Requests { bytes: vec![b'x'; LINE_MAX + 1] }.next().is_err());
+        assert!(Requests { bytes: vec![b'x'; LINE_MAX + 1] }.next_command().is_err());
     }
 
     #[test]
