@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
+.PHONY: sim explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -93,6 +93,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	cargo fmt --all --check
 	for mutant in chaos/mutants/*.patch clients/go/mutants/*.patch; do git apply --check $$mutant || exit 1; done
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --quiet -p rlock-sim --test world -- -D warnings
 	for features in "" $(client_features); do \
 		cargo clippy --quiet -p rlock-client --lib --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
@@ -133,9 +134,12 @@ test-platforms: setup ## run tests on the servers of arm64, musl and an old glib
 test-sanitized: setup module ## run the server tests on the newest servers, with the address sanitizer; TESTS="--test wire"
 	@scripts/test-matrix.sh --sanitized $(SERVERS)
 
-explore: ## visit every state that a small world of the core can come to in 7 steps; or: STEPS=8
+sim: ## lead the client and the engine through random histories in simulation; more: HISTORIES=20; some: TESTS=protection
+	cargo test --release -p rlock-sim --test world -- --nocapture $(TESTS)
+
+explore: ## visit every state that small worlds of core and of the simulation can come to; or: STEPS=8
 	EXPLORE_STEPS=$(or $(STEPS),7) cargo test --release -p rlock-core --test model explored -- --nocapture
-	FAILOVER_TICKS=1 cargo test --release -p rlock-core --test failover one_holds -- --nocapture
+	EXPLORE_MOVES=2 cargo test --release -p rlock-sim --test world explorer -- --nocapture
 
 core-mutants: ## check that core's tests catch mutants of core's files that have changed since; some: FILES="core/src/lock/plain.rs"; hours: FILES=--all
 	@scripts/setup.sh mutants

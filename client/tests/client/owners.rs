@@ -1,5 +1,5 @@
 //! Re-entry: an owner that the caller chose, and what becomes of its holds when requests are lost. What its guards may take
-//! from each other is in client-core/src/tests.
+//! from each other is in sim/tests/world.
 
 use crate::proxy::{Proxy, Way};
 use crate::support::{exists, locks_on, settled, until, until_waiting, waits_for};

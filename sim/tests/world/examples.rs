@@ -1,12 +1,17 @@
 //! Single stories: what random histories have found once, and what is worth a name.
 
-use super::world::{Move, Wanted, World};
+use crate::program::Wanted;
+use crate::world::{Move, Setup, Wire, World};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn story(name: &str) -> World {
-    World::new(name, false)
+    World::new(&Setup::simple(name))
+}
+
+fn wants(wanted: Wanted) -> Move {
+    Move::Acquire { program: 0, wanted }
 }
 
 fn owned(lease: Duration) -> Wanted {
@@ -22,7 +27,7 @@ fn everything_arrives(world: &mut World) {
 }
 
 /// The next answer, on any line but this one.
-fn answer(world: &mut World, but: Option<u64>) -> bool {
+fn answer(world: &mut World, but: Option<Wire>) -> bool {
     let answers = |it: &Move| matches!(it, Move::Answers(line) if Some(*line) != but);
     let next = world.possible().into_iter().find(answers);
     next.map(|next| world.take(next)).is_some()
@@ -31,58 +36,58 @@ fn answer(world: &mut World, but: Option<u64>) -> bool {
 #[test]
 fn a_guard_whose_lease_has_ended_takes_nothing_from_the_next_one_of_its_owner() {
     let mut world = story("a guard whose lease has ended");
-    world.take(Move::Acquire(Wanted { is_kept: false, ..owned(SECOND) }));
+    world.take(wants(Wanted { is_kept: false, ..owned(SECOND) }));
     world.is_quiet();
     world.take(Move::Waits(SECOND * 2));
-    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.take(wants(owned(SECOND * 6)));
     everything_arrives(&mut world);
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     world.is_quiet();
-    assert!(world.released[0].as_ref().is_err_and(|error| error.is_lost() && !error.is_in_doubt()));
-    assert!(world.servers[0].is_held_by("a", "owner-1"));
+    assert!(world.programs[0].released[0].as_ref().is_err_and(|error| error.is_lost() && !error.is_in_doubt()));
+    assert!(world.servers[0].is_held_by("a", "owner-0-1"));
     world.comes_to_rest();
 }
 
 #[test]
 fn a_release_that_is_tried_again_takes_nothing_from_the_next_guard_of_its_owner() {
     let mut world = story("a release that is tried again");
-    world.take(Move::Acquire(owned(SECOND)));
+    world.take(wants(owned(SECOND)));
     world.is_quiet();
-    world.take(Move::Refuses(Some("OOM no memory")));
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Refuses { server: 0, line: Some("OOM no memory") });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     everything_arrives(&mut world);
     world.take(Move::Waits(SECOND * 2));
-    world.take(Move::Refuses(None));
-    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.take(Move::Refuses { server: 0, line: None });
+    world.take(wants(owned(SECOND * 6)));
     world.is_quiet();
     world.take(Move::Waits(SECOND));
     world.is_quiet();
-    assert!(world.servers[0].is_held_by("a", "owner-1"));
+    assert!(world.servers[0].is_held_by("a", "owner-0-1"));
     world.comes_to_rest();
 }
 
 #[test]
 fn a_short_lease_that_is_asked_for_does_not_shorten_the_longer_one_of_its_owner() {
     let mut world = story("a short lease behind a longer one");
-    world.take(Move::Acquire(owned(SECOND * 6)));
-    world.take(Move::Acquire(owned(SECOND)));
+    world.take(wants(owned(SECOND * 6)));
+    world.take(wants(owned(SECOND)));
     everything_arrives(&mut world);
     answer(&mut world, None);
     world.take(Move::Waits(SECOND * 3 / 2));
-    assert_eq!(world.granted.len(), 1);
+    assert_eq!(world.programs[0].granted.len(), 1);
     world.comes_to_rest();
 }
 
 #[test]
 fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
     let mut world = story("a renewal beside a fixed lease");
-    world.take(Move::Acquire(owned(SECOND)));
+    world.take(wants(owned(SECOND)));
     world.is_quiet();
-    world.take(Move::Acquire(Wanted { is_kept: false, ..owned(SECOND * 6) }));
+    world.take(wants(Wanted { is_kept: false, ..owned(SECOND * 6) }));
     world.is_quiet();
     world.take(Move::Passes);
     world.is_quiet();
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     world.is_quiet();
     world.take(Move::Waits(SECOND * 4));
     world.comes_to_rest();
@@ -91,75 +96,73 @@ fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
 #[test]
 fn who_is_told_that_he_waits_by_a_session_that_has_ended_asks_again() {
     let mut world = story("a session that has ended");
-    world.take(Move::Acquire(Wanted::of(0)));
+    world.take(wants(Wanted::of(0)));
     world.is_quiet();
-    let own = world.lines()[0];
-    world.take(Move::Acquire(Wanted::of(0)));
+    let own = world.all_wires()[0];
+    world.take(wants(Wanted::of(0)));
     world.take(Move::Arrives(own));
     world.take(Move::Answers(own));
     // The session is opened, and who waits asks by it; but his answer stays on its way.
     everything_arrives(&mut world);
     assert!(answer(&mut world, Some(own)));
     world.take(Move::Arrives(own));
-    world.take(Move::Refuses(Some("ERR not any more")));
-    everything_arrives(&mut world);
+    world.take(Move::EndsSessions(0));
     assert!(answer(&mut world, Some(own)));
-    world.take(Move::Refuses(None));
     world.is_quiet();
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     world.is_quiet();
     world.take(Move::Waits(SECOND));
     world.is_quiet();
-    assert_eq!(world.granted.len(), 2, "nobody has the lock, and one waits");
+    assert_eq!(world.programs[0].granted.len(), 2, "nobody has the lock, and one waits");
     world.comes_to_rest();
 }
 
 #[test]
 fn a_release_without_an_answer_is_in_doubt() {
     let mut world = story("a release without an answer");
-    world.take(Move::Acquire(Wanted::of(0)));
+    world.take(wants(Wanted::of(0)));
     world.is_quiet();
-    let line = world.lines()[0];
-    world.take(Move::Release { guard: 1, is_told: true });
+    let line = world.all_wires()[0];
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     everything_arrives(&mut world);
-    world.take(Move::Breaks { line, arrives: false });
+    world.take(Move::Breaks { wire: line, arrives: false });
     world.is_quiet();
-    while world.released.is_empty() {
+    while world.programs[0].released.is_empty() {
         world.take(Move::Passes);
         world.is_quiet();
     }
-    assert!(world.released[0].as_ref().is_err_and(|error| error.is_lost() && error.is_in_doubt()));
+    assert!(world.programs[0].released[0].as_ref().is_err_and(|error| error.is_lost() && error.is_in_doubt()));
     world.comes_to_rest();
 }
 
 #[test]
 fn what_a_late_answer_has_granted_is_given_back_with_the_rest() {
     let mut world = story("a late answer");
-    world.take(Move::Acquire(owned(SECOND * 20)));
+    world.take(wants(owned(SECOND * 20)));
     everything_arrives(&mut world);
-    world.take(Move::Waits(world.settings.answer));
-    let late = world.lines()[0];
-    while world.lines().len() == 1 {
+    world.take(Move::Waits(world.programs[0].settings.answer));
+    let late = world.all_wires()[0];
+    while world.all_wires().len() == 1 {
         world.take(Move::Passes);
     }
     everything_arrives(&mut world);
     world.take(Move::Answers(late));
     world.is_quiet();
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     world.is_quiet();
-    assert!(world.servers[0].locks.is_empty(), "{:?}", world.servers[0].locks);
+    assert_eq!(world.servers[0].holds(), []);
     world.comes_to_rest();
 }
 
 /// Holds the lock; a second attempt waits, so that there is a session; the request of a third is on its way. Returns its
 /// line.
-fn third_on_its_way(world: &mut World) -> u64 {
+fn third_on_its_way(world: &mut World) -> Wire {
     let by_lane = Wanted { callers_lane: true, lease: SECOND * 20, ..Wanted::of(0) };
-    world.take(Move::Acquire(by_lane.clone()));
+    world.take(wants(by_lane.clone()));
     world.is_quiet();
-    world.take(Move::Acquire(Wanted { within: Some(SECOND * 30), ..Wanted::of(0) }));
+    world.take(wants(Wanted { within: Some(SECOND * 30), ..Wanted::of(0) }));
     world.is_quiet();
-    world.take(Move::Acquire(by_lane));
+    world.take(wants(by_lane));
     let line = world.possible().into_iter().find_map(|it| if let Move::Arrives(line) = it { Some(line) } else { None });
     line.expect("what the third one asks")
 }
@@ -167,31 +170,27 @@ fn third_on_its_way(world: &mut World) -> u64 {
 #[test]
 fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
     let mut world = story("a request that comes after its successor");
-    world.take(Move::Acquire(Wanted::of(0)));
+    world.take(wants(Wanted::of(0)));
     world.is_quiet();
-    let own = world.lines()[0];
-    world.take(Move::Acquire(Wanted::of(0)));
+    let own = world.all_wires()[0];
+    world.take(wants(Wanted::of(0)));
     world.take(Move::Arrives(own));
     world.take(Move::Answers(own));
     everything_arrives(&mut world);
     assert!(answer(&mut world, Some(own)));
     // It asks by the session, which ends, and its connection breaks before its request has arrived.
-    world.take(Move::Refuses(Some("ERR not any more")));
-    let polls = |it: &Move| matches!(it, Move::Arrives(line) if *line != own);
-    let poll = world.possible().into_iter().find(polls).expect("a poll");
-    world.take(poll);
+    world.take(Move::EndsSessions(0));
     assert!(answer(&mut world, Some(own)));
-    world.take(Move::Refuses(None));
-    world.take(Move::Breaks { line: own, arrives: true });
+    world.take(Move::Breaks { wire: own, arrives: true });
     while let Some(next) = world.possible().into_iter().next() {
         world.take(next);
     }
-    assert_eq!(world.servers[0].queue.len(), 1, "it waits by another session");
-    world.take(Move::Late { connection: own, arrives: true });
+    assert_eq!(world.servers[0].waiters(), 1, "it waits by another session");
+    world.take(Move::Late { wire: own, arrives: true });
     world.is_quiet();
-    world.take(Move::Release { guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
     world.is_quiet();
-    assert_eq!(world.granted.len(), 2, "{:?}", world.refused);
+    assert_eq!(world.programs[0].granted.len(), 2, "{:?}", world.programs[0].refused);
     world.comes_to_rest();
 }
 
@@ -199,9 +198,9 @@ fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
 fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
     let mut world = story("a request on its way");
     let line = third_on_its_way(&mut world);
-    world.take(Move::Abandon(3));
-    world.take(Move::Abandon(2));
-    world.take(Move::Settle);
+    world.take(Move::Abandon { program: 0, attempt: 3 });
+    world.take(Move::Abandon { program: 0, attempt: 2 });
+    world.take(Move::Settle(0));
     for _ in 0..5 {
         let others = |it: &Move| *it != Move::Arrives(line) && *it != Move::Answers(line);
         while let Some(next) = world.possible().into_iter().find(others) {
@@ -210,7 +209,7 @@ fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
     }
     assert!(!world.is_settled(), "the request of the third has not arrived");
     world.is_quiet();
-    assert!(world.is_settled() && world.servers[0].queue.is_empty());
+    assert!(world.is_settled() && world.servers[0].waiters() == 0);
     world.comes_to_rest();
 }
 
@@ -219,7 +218,7 @@ fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
 fn a_renewal_that_is_answered_late_counts() {
     let mut world = story("late answers");
     let (step, late) = (SECOND / 10, SECOND * 6 / 10);
-    world.take(Move::Acquire(Wanted { lease: SECOND * 3, ..Wanted::of(0) }));
+    world.take(wants(Wanted { lease: SECOND * 3, ..Wanted::of(0) }));
     world.is_quiet();
     for _ in 0..20 {
         everything_arrives(&mut world);
@@ -229,7 +228,7 @@ fn a_renewal_that_is_answered_late_counts() {
             everything_arrives(&mut world);
         }
         sent.into_iter().for_each(|answer| world.take(answer));
-        assert!(!world.guards[&1].is_lost, "lost, though the server has renewed it in time");
+        assert!(!world.programs[0].guards[&1].is_lost, "lost, though the server has renewed it in time");
     }
     world.comes_to_rest();
 }
@@ -238,17 +237,17 @@ fn a_renewal_that_is_answered_late_counts() {
 #[test]
 fn a_lease_does_not_wait_for_a_silent_request_of_its_owner() {
     let mut world = story("a renewal behind a silent request");
-    world.take(Move::Acquire(owned(SECOND * 3)));
+    world.take(wants(owned(SECOND * 3)));
     world.is_quiet();
-    world.take(Move::IsCut(world.lines()[0]));
-    world.take(Move::Acquire(owned(SECOND * 3)));
+    world.take(Move::IsCut(world.all_wires()[0]));
+    world.take(wants(owned(SECOND * 3)));
     for _ in 0..30 {
         world.take(Move::Waits(SECOND / 10));
         while let Some(next) = world.possible().into_iter().next() {
             world.take(next);
         }
     }
-    assert!(!world.guards[&1].is_lost, "nobody renewed it");
+    assert!(!world.programs[0].guards[&1].is_lost, "nobody renewed it");
     world.comes_to_rest();
 }
 
@@ -259,12 +258,12 @@ fn confirmed(lease: Duration) -> Wanted {
 #[test]
 fn what_an_owner_is_granted_without_a_replica_is_not_confirmed_by_it() {
     let mut world = story("a grant without a replica, of an owner who has one");
-    world.take(Move::Acquire(confirmed(SECOND)));
+    world.take(wants(confirmed(SECOND)));
     world.is_quiet();
-    world.take(Move::ReplicaStandsStill);
-    world.take(Move::Acquire(owned(SECOND * 6)));
+    world.take(Move::ReplicaStalls(1));
+    world.take(wants(owned(SECOND * 6)));
     world.is_quiet();
-    assert_eq!(world.granted.len(), 2);
+    assert_eq!(world.programs[0].granted.len(), 2);
     world.take(Move::Waits(SECOND * 3 / 2));
     world.comes_to_rest();
 }

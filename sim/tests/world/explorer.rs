@@ -1,0 +1,207 @@
+//! Every history of so many moves in a small world, where random ones may miss one: a program that does what a script says,
+//! and a network in which anything may come before anything else, with a fault or two anywhere.
+//!
+//! Two histories after which everything that can be seen is the same are one from there on. What can be seen is the
+//! servers, what is on its way, what callers have, and the sizes of the engine's tables and when it is next due: less than
+//! all that the engine knows, so that a history may be left out that was another one.
+//!
+//! Each history, however long, then comes to rest, and must leave nothing.
+
+use crate::clock::Clock;
+use crate::program::Wanted;
+use crate::protection::Protection;
+use crate::world::{BOTH, Move, PERMITS, Setup, Topology, World};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// What callers do, in this order, and what may go wrong, so many times.
+struct Small {
+    setup: Setup,
+    script: Vec<Move>,
+    faults: usize,
+    moves: usize,
+    /// What may go wrong; of the network, if there is nothing.
+    troubles: Vec<Move>,
+}
+
+impl Small {
+    fn new(title: &str, script: Vec<Move>, faults: usize, moves: usize) -> Self {
+        Self { setup: Setup::simple(title), script, faults, moves, troubles: Vec::new() }
+    }
+}
+
+fn acquire(wanted: Wanted) -> Move {
+    Move::Acquire { program: 0, wanted }
+}
+
+fn wants(key: usize) -> Wanted {
+    Wanted { lease: Duration::from_millis(700), ..Wanted::of(key) }
+}
+
+/// The next moves, and whether each is a fault.
+fn next(world: &World, small: &Small, faults: usize) -> Vec<(Move, bool)> {
+    let done = world.taken().filter(|taken| small.script.contains(taken)).count();
+    let mut moves: Vec<_> = world.possible().into_iter().map(|it| (it, false)).collect();
+    moves.extend(small.script.get(done).filter(|it| world.can(it)).map(|it| (it.clone(), false)));
+    if faults < small.faults {
+        moves.extend(small.troubles.iter().map(|it| (it.clone(), true)));
+    }
+    if !small.troubles.is_empty() {
+        moves.push((Move::Waits(TICK), false));
+        return moves;
+    }
+    moves.push((Move::Passes, false));
+    if faults < small.faults {
+        for wire in world.open() {
+            moves.push((Move::Breaks { wire, arrives: false }, true));
+            moves.push((Move::IsCut(wire), true));
+        }
+        moves.push((Move::Deletes(0), true));
+        moves.push((Move::Restarts { server: 0, keeps: false }, true));
+        moves.push((Move::Stalls { program: 0, time: Duration::from_millis(3_100) }, true));
+        moves.extend(world.opening().into_iter().map(|wire| (Move::IsRefused(wire), true)));
+    }
+    moves.extend(world.cut().into_iter().map(|wire| (Move::IsNoticed(wire), false)));
+    moves
+}
+
+fn replayed(small: &Small, history: &[(Move, bool)]) -> World {
+    let mut world = World::new(&small.setup);
+    history.iter().for_each(|(taken, _)| world.take(taken.clone()));
+    world
+}
+
+fn state(world: &World, faults: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (world.seen(), faults).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn explore(small: &Small) {
+    let more: usize = std::env::var("EXPLORE_MOVES").ok().and_then(|it| it.parse().ok()).unwrap_or(0);
+    let mut seen = HashSet::new();
+    let mut frontier: Vec<Vec<(Move, bool)>> = vec![Vec::new()];
+    for _ in 0..small.moves + more {
+        let mut longer = Vec::new();
+        for history in frontier {
+            let faults = history.iter().filter(|(_, is_fault)| *is_fault).count();
+            for taken in next(&replayed(small, &history), small, faults) {
+                let faults = faults + usize::from(taken.1);
+                let history: Vec<_> = history.iter().cloned().chain([taken]).collect();
+                let mut world = replayed(small, &history);
+                if seen.insert(state(&world, faults)) {
+                    world.comes_to_rest();
+                    longer.push(history);
+                }
+            }
+        }
+        frontier = longer;
+    }
+    println!("{}: {} states, {} of them at the end", small.setup.title, seen.len(), frontier.len());
+}
+
+fn release(guard: u64) -> Move {
+    Move::Release { program: 0, guard, is_told: true }
+}
+
+/// Two want one lock; the first gives it back.
+#[test]
+fn one_after_the_other() {
+    let script = vec![acquire(wants(0)), acquire(Wanted { fenced: true, ..wants(0) }), release(1)];
+    explore(&Small::new("one after the other", script, 1, 6));
+}
+
+/// Who waits goes away.
+#[test]
+fn a_wait_that_is_abandoned() {
+    let script = vec![acquire(wants(0)), acquire(wants(0)), Move::Abandon { program: 0, attempt: 2 }, release(1)];
+    explore(&Small::new("a wait that is abandoned", script, 0, 8));
+}
+
+/// Who asks goes away before he is answered.
+#[test]
+fn a_try_that_is_abandoned() {
+    let script = vec![acquire(wants(0)), Move::Abandon { program: 0, attempt: 1 }, Move::Settle(0)];
+    explore(&Small::new("a try that is abandoned", script, 2, 5));
+}
+
+/// A guard that is dropped, and one that is given back, of fixed leases.
+#[test]
+fn fixed_leases() {
+    let fixed = Wanted { is_kept: false, ..wants(0) };
+    let script = vec![
+        acquire(fixed.clone()),
+        Move::Release { program: 0, guard: 1, is_told: false },
+        acquire(Wanted { within: Some(Duration::ZERO), ..fixed }),
+        release(2),
+    ];
+    explore(&Small::new("fixed leases", script, 1, 6));
+}
+
+/// Two guards of one owner.
+#[test]
+fn guards_of_one_owner() {
+    let owned = Wanted { owner: Some(1), ..wants(0) };
+    let longer = Wanted { lease: Duration::from_secs(2), ..owned.clone() };
+    let script = vec![acquire(owned), acquire(longer), release(1), release(2)];
+    explore(&Small::new("guards of one owner", script, 0, 9));
+}
+
+/// Both locks at once, of which another one has one.
+#[test]
+fn both_locks_at_once() {
+    let script = vec![acquire(wants(1)), acquire(wants(BOTH)), release(1), Move::Abandon { program: 0, attempt: 2 }];
+    explore(&Small::new("both locks at once", script, 0, 10));
+    let script = vec![acquire(Wanted { fenced: true, ..wants(BOTH) }), acquire(wants(0)), release(1)];
+    explore(&Small::new("both locks before one", script, 1, 6));
+}
+
+/// Three want one of two permits.
+#[test]
+fn two_permits() {
+    let script = vec![
+        acquire(wants(PERMITS)),
+        acquire(wants(PERMITS)),
+        acquire(wants(PERMITS)),
+        Move::Abandon { program: 0, attempt: 3 },
+        release(1),
+    ];
+    explore(&Small::new("two permits", script, 0, 9));
+}
+
+/// How long a turn of a failover takes.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Two programs want one lock while the master is cut off, replaced, and comes back: in the tightest times.
+fn failover(title: &str) -> Small {
+    let fixed = Wanted { is_kept: false, lease: TICK * 2, within: Some(Duration::ZERO), ..Wanted::of(0) };
+    let acquire = |program| Move::Acquire { program, wanted: fixed.clone() };
+    let protection = Protection { grace: TICK * 2, lag: Some(Duration::ZERO), failover: TICK * 2, ..Protection::WHOLE };
+    let mut setup = Setup { topology: Topology::Sentinels, protection, ..Setup::simple(title) };
+    setup.programs.push(Clock::default());
+    let troubles = vec![Move::IsCutOff(0), Move::IsPromoted(1), Move::Joins(0), Move::Follows(0)];
+    Small { setup, script: vec![acquire(0), acquire(1)], faults: 3, moves: 11, troubles }
+}
+
+#[test]
+fn a_failover() {
+    explore(&failover("a failover"));
+}
+
+/// Broken on purpose.
+#[test]
+#[should_panic(expected = "has two holders")]
+fn a_failover_without_a_grace() {
+    let mut small = failover("a failover without a grace");
+    (small.setup.protection.grace, small.moves) = (Duration::ZERO, 13);
+    explore(&small);
+}
+
+#[test]
+#[should_panic(expected = "has two holders")]
+fn a_failover_from_a_master_that_goes_on() {
+    let mut small = failover("a failover from a master that goes on");
+    (small.setup.protection.lag, small.moves) = (None, 13);
+    explore(&small);
+}

@@ -1,0 +1,20 @@
+//! The client that ships against the engine that ships, in one world: programs, servers, the network and the clocks are
+//! moved by one seed, and after each move is checked what rlock promises.
+//!
+//! - `world`: the moves, the network and the effects of both sides; `program` and `server`: one of each; `clock`
+//! - `promises`: what must be true after each move, and when all faults have ended
+//! - `histories`: random ones. `HISTORY_SEED` leads one seed's again, `HISTORIES` says how many times as many there are. One
+//!   that fails is shortened to the moves that it needs.
+//! - `protection`: failovers, with each half of the protection switched off
+//! - `explorer`: every history of small worlds. `EXPLORE_MOVES` makes them longer by so many moves.
+//! - `examples`: single stories
+
+mod clock;
+mod examples;
+mod explorer;
+mod histories;
+mod program;
+mod promises;
+mod protection;
+mod server;
+mod world;

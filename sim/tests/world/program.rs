@@ -1,0 +1,305 @@
+//! A program with the shipped client: what its callers want, what they have, and what they were told.
+
+use crate::clock::Clock;
+use crate::server::Name;
+use crate::world::{LIMIT, PERMITS, READ, WRITE, names};
+use rlock_client_core::{
+    Answer, CallerId, Engine, Error, Event, Grant, GuardId, Lane, Lasting, Loss, Replicas, Settings, Side, Standing,
+    Terms, Until, Wish,
+};
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    pub what: usize,
+    pub owner: Option<u64>,
+    pub lease: Duration,
+    pub is_kept: bool,
+    /// None: until it is granted. Zero: without waiting.
+    pub within: Option<Duration>,
+    pub fenced: bool,
+    pub callers_lane: bool,
+    /// By a replica.
+    pub confirmed: bool,
+}
+
+impl Wanted {
+    pub fn of(what: usize) -> Self {
+        let (owner, within) = (None, None);
+        let lease = Duration::from_secs(6);
+        Self { what, owner, lease, is_kept: true, within, fenced: false, callers_lane: false, confirmed: false }
+    }
+}
+
+pub struct Caller {
+    pub wanted: Wanted,
+    pub holder: Name,
+    /// By when it must be told.
+    pub by: Option<Instant>,
+}
+
+pub struct Guard {
+    pub grant: Grant,
+    pub key: Name,
+    pub holder: Name,
+    pub is_named: bool,
+    pub is_kept: bool,
+    pub is_confirmed: bool,
+    pub side: Side,
+    /// Until when it was known to hold, when that was last checked.
+    pub until: Option<Instant>,
+    /// The server whose reply says so.
+    pub backed_by: usize,
+    pub is_lost: bool,
+}
+
+/// What the engine has said of a guard.
+struct Lease {
+    until: Instant,
+    lost: Option<Loss>,
+}
+
+pub struct Releasing {
+    caller: CallerId,
+    pub key: Name,
+    pub holder: Name,
+    pub is_named: bool,
+    pub is_kept: bool,
+    pub released_before: u64,
+    pub was_known_to_hold: bool,
+}
+
+pub struct Program {
+    pub number: usize,
+    pub engine: Engine,
+    pub clock: Clock,
+    base: Instant,
+    pub settings: Settings,
+    pub attempts: BTreeMap<u64, Caller>,
+    pub guards: BTreeMap<u64, Guard>,
+    pub releases: Vec<Releasing>,
+    settles: Vec<CallerId>,
+    answers: BTreeMap<CallerId, Answer>,
+    leases: BTreeMap<GuardId, Lease>,
+    callers: u64,
+    /// Where it was told the master is.
+    pub believed_master: usize,
+    /// By when a look-up under way is answered.
+    pub looks_by: Option<Duration>,
+    /// What was granted, in this order: what, and the holder.
+    pub granted: Vec<(Name, Name)>,
+    pub refused: Vec<Option<Error>>,
+    pub released: Vec<Result<(), Error>>,
+}
+
+/// A caller has learnt something.
+pub enum Heard {
+    Granted { guards: Vec<u64> },
+    Refused { by: Option<Instant>, until_granted: bool, error: Option<Error> },
+    Released(Releasing, Result<(), Error>),
+}
+
+/// Under which numbers the guards of several locks are kept, one for each lock.
+const NEXT_OF_SEVERAL: u64 = 1_000_000;
+
+/// Callers that are no attempts have their numbers from here on.
+const CALLERS: CallerId = 1_000_000_000;
+
+impl Program {
+    pub fn new(number: usize, clock: Clock, engine: impl FnOnce(Settings, String, Instant) -> Engine) -> Self {
+        let base = Instant::now() + Duration::from_secs(1_000);
+        let settings = Settings { idle: Duration::from_secs(2), ..Settings::default() };
+        let (attempts, guards, releases, settles, answers, leases) = Default::default();
+        let (granted, refused, released) = Default::default();
+        Self {
+            number,
+            engine: engine(settings, format!("session-of-program-{number}"), base),
+            clock,
+            base,
+            settings,
+            attempts,
+            guards,
+            releases,
+            settles,
+            answers,
+            leases,
+            callers: 0,
+            believed_master: 0,
+            looks_by: None,
+            granted,
+            refused,
+            released,
+        }
+    }
+
+    pub fn now(&self, at: Duration) -> Instant {
+        self.base + self.clock.steady(at)
+    }
+
+    /// When the engine is to be woken.
+    pub fn next(&self) -> Option<Duration> {
+        self.engine.next().map(|at| self.clock.reaches(at.saturating_duration_since(self.base)))
+    }
+
+    /// `id`: a number that no other attempt of any program has.
+    pub fn acquire(&mut self, id: u64, wanted: Wanted, at: Duration) -> Event<'static> {
+        let now = self.now(at);
+        let mut keys = names(wanted.what).iter().map(|name| Arc::from(name.as_bytes()));
+        let key: Arc<[u8]> = keys.next().expect("one at least");
+        // An owner is one program's: two that have the same name share a hold.
+        let holder = match wanted.owner {
+            None => format!("holder-{id}"),
+            Some(owner) => format!("owner-{}-{owner}", self.number),
+        };
+        let until = match wanted.within {
+            None => Until::Granted,
+            Some(Duration::ZERO) => Until::Now,
+            Some(within) => Until::Time(now + within),
+        };
+        let lease = if wanted.is_kept { Lasting::Kept(wanted.lease) } else { Lasting::Fixed(wanted.lease) };
+        let replicas = wanted.confirmed.then_some(Replicas { wanted: 1, timeout: Duration::from_millis(300) });
+        let permits = (wanted.what == PERMITS).then_some(LIMIT);
+        let terms = Terms { side: side(wanted.what), permits, max: None, lease, fenced: wanted.fenced, replicas };
+        let by = match wanted.within {
+            None => None,
+            Some(Duration::ZERO) => Some(now + self.settings.answer),
+            // The server's word that the time is up may take a moment.
+            Some(within) => Some(now + within + Duration::from_millis(5)),
+        };
+        let lane = if wanted.callers_lane { Lane::Caller(0) } else { Lane::Own };
+        let (named, more) = (wanted.owner.is_some(), keys.collect());
+        let wish = Wish { key, more, holder: Arc::from(holder.clone().into_bytes()), named, terms, until };
+        self.attempts.insert(id, Caller { wanted, holder, by });
+        Event::Acquire { caller: id, wish, lane }
+    }
+
+    /// As a future does it when it is dropped.
+    pub fn abandon(&mut self, id: u64) -> Option<Event<'static>> {
+        self.attempts.remove(&id).map(|_| Event::Abandon(id))
+    }
+
+    pub fn release(&mut self, guard: u64, is_told: bool, released_before: u64, at: Duration) -> Option<Event<'static>> {
+        let Guard { grant, key, holder, is_named, is_kept, .. } = self.guards.remove(&guard)?;
+        let was_known_to_hold = !self.left(&grant, at).is_zero();
+        self.leases.remove(&grant.guard);
+        let caller = is_told.then(|| self.caller());
+        if let Some(caller) = caller {
+            let releasing = Releasing { caller, key, holder, is_named, is_kept, released_before, was_known_to_hold };
+            self.releases.push(releasing);
+        }
+        Some(Event::Release { grant, lane: Lane::Own, caller })
+    }
+
+    pub fn settle(&mut self) -> Event<'static> {
+        let caller = self.caller();
+        self.settles.push(caller);
+        Event::Settle(caller)
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.settles.is_empty()
+    }
+
+    fn caller(&mut self) -> CallerId {
+        self.callers += 1;
+        CALLERS + self.callers
+    }
+
+    /// For how long a guard is known to hold, as far as its caller was told.
+    pub fn left(&self, grant: &Grant, at: Duration) -> Duration {
+        let lease = self.leases.get(&grant.guard).filter(|lease| lease.lost.is_none());
+        lease.map_or(Duration::ZERO, |lease| lease.until.saturating_duration_since(self.now(at)))
+    }
+
+    pub fn is_told_of_loss(&self, grant: &Grant) -> bool {
+        self.leases.get(&grant.guard).is_some_and(|lease| lease.lost.is_some())
+    }
+
+    pub fn notified(&mut self, caller: CallerId, answer: Answer) {
+        if let Answer::Acquired(Ok(Some(grant))) = &answer {
+            let began = |it: &Grant| (it.guard, Lease { until: it.until, lost: None });
+            self.leases.extend(grant.all().map(began));
+        }
+        assert!(self.answers.insert(caller, answer).is_none(), "{caller} is answered twice");
+    }
+
+    pub fn stands(&mut self, guard: GuardId, standing: Standing) {
+        let Some(lease) = self.leases.get_mut(&guard) else { return };
+        match standing {
+            Standing::Until(until) => lease.until = until,
+            Standing::Troubled(_) => {}
+            Standing::Lost(loss) => lease.lost = Some(loss),
+        }
+    }
+
+    /// What callers have learnt since the last call. `from`: the server whose reply came last.
+    pub fn hears(&mut self, from: usize) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for (id, answer) in std::mem::take(&mut self.answers) {
+            match answer {
+                Answer::Acquired(outcome) => heard.push(self.hears_outcome(id, outcome, from)),
+                Answer::Released(result) => {
+                    if let Some(place) = self.releases.iter().position(|it| it.caller == id) {
+                        heard.push(Heard::Released(self.releases.remove(place), result));
+                    }
+                }
+                Answer::Replied(_) => self.settles.retain(|caller| *caller != id),
+            }
+        }
+        heard
+    }
+
+    fn hears_outcome(&mut self, id: u64, outcome: rlock_client_core::Outcome, from: usize) -> Heard {
+        let Some(Caller { wanted, holder, by }) = self.attempts.remove(&id) else {
+            panic!("{id} is answered, and has gone");
+        };
+        let refused = |error| Heard::Refused { by, until_granted: wanted.within.is_none(), error };
+        let mut grant = match outcome {
+            Ok(Some(grant)) => grant,
+            Ok(None) => return refused(None),
+            Err(error) => return refused(Some(error)),
+        };
+        let keys = names(wanted.what);
+        self.granted.push((keys.join("+"), holder.clone()));
+        let more = std::mem::take(&mut grant.more);
+        assert_eq!(more.len() + 1, keys.len(), "all are granted");
+        let mut guards = Vec::new();
+        for (number, (key, grant)) in (0..).zip(keys.iter().zip(iter::once(grant).chain(more))) {
+            assert_eq!(grant.token.is_some(), wanted.fenced, "{key} has {:?}", grant.token);
+            let guard = Guard {
+                key: (*key).to_owned(),
+                holder: holder.clone(),
+                is_named: wanted.owner.is_some(),
+                is_kept: wanted.is_kept,
+                is_confirmed: wanted.confirmed,
+                side: side(wanted.what),
+                grant,
+                until: None,
+                backed_by: from,
+                is_lost: false,
+            };
+            guards.push(id + number * NEXT_OF_SEVERAL);
+            self.guards.insert(id + number * NEXT_OF_SEVERAL, guard);
+        }
+        Heard::Granted { guards }
+    }
+
+    /// What is the same in two histories after which everything can go on in the same ways.
+    pub fn seen(&self, at: Duration) -> String {
+        let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, self.left(&it.grant, at))).collect();
+        let attempts: Vec<_> = self.attempts.keys().collect();
+        let told = (self.granted.len(), self.refused.len(), self.released.len(), self.releases.len());
+        format!("{guards:?} {attempts:?} {told:?} {:?} {:?}", self.engine.kept(), self.engine.due(self.now(at)))
+    }
+}
+
+fn side(what: usize) -> Side {
+    match what {
+        READ => Side::Read,
+        WRITE => Side::Write,
+        _ => Side::Plain,
+    }
+}

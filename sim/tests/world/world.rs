@@ -1,0 +1,864 @@
+//! Programs, servers and the network between them, all of which a test moves: what was sent arrives when the test says so,
+//! or never; connections break, clocks go on, locks are deleted, servers fail, and others take their places.
+//! After each move `promises.rs` checks what must be true at any time.
+
+use crate::clock::Clock;
+use crate::program::{Program, Wanted};
+use crate::protection::Protection;
+use crate::server::{Health, Request, Server, words};
+use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, LineId, Place, Route};
+use rlock_sim::resp::Requests;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::time::Duration;
+
+/// So often something may be due at one time.
+const AT_ONCE_MAX: u32 = 1_000;
+
+/// What a caller can want, by its place here.
+const WANTED: [&[&str]; 6] = [&["a"], &["b"], &["p"], &["a", "b"], &["rw"], &["rw"]];
+pub const PERMITS: usize = 2;
+/// Both plain locks at once.
+pub const BOTH: usize = 3;
+pub const READ: usize = 4;
+pub const WRITE: usize = 5;
+pub const LOCKS: [&str; 4] = ["a", "b", "p", "rw"];
+
+/// So many permits there are.
+pub const LIMIT: u32 = 2;
+
+pub const HOSTS: [&str; 3] = ["one", "two", "three"];
+
+pub fn names(what: usize) -> &'static [&'static str] {
+    WANTED[what]
+}
+
+/// One connection of a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wire {
+    pub program: usize,
+    pub line: LineId,
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.program, self.line)
+    }
+}
+
+/// What can happen next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Move {
+    Acquire {
+        program: usize,
+        wanted: Wanted,
+    },
+    Abandon {
+        program: usize,
+        attempt: u64,
+    },
+    Release {
+        program: usize,
+        guard: u64,
+        is_told: bool,
+    },
+    Settle(usize),
+    /// The next request on it comes to the server.
+    Arrives(Wire),
+    /// The next answer on it comes to the program.
+    Answers(Wire),
+    /// It comes in two pieces, cut there in a hundred.
+    AnswersInPieces(Wire, u64),
+    Opens(Wire),
+    IsRefused(Wire),
+    /// The program sees it at once. What is on its way is lost, or comes to the server later.
+    Breaks {
+        wire: Wire,
+        arrives: bool,
+    },
+    /// Nothing goes through any more, and neither side knows.
+    IsCut(Wire),
+    /// The program sees that it was cut.
+    IsNoticed(Wire),
+    /// What was on its way when the program closed the connection comes to the server, or does not.
+    Late {
+        wire: Wire,
+        arrives: bool,
+    },
+    /// To the next time at which something happens by itself.
+    Passes,
+    Waits(Duration),
+    /// The program does nothing for so long.
+    Stalls {
+        program: usize,
+        time: Duration,
+    },
+    Deletes(usize),
+    /// An operator ends all sessions of the server.
+    EndsSessions(usize),
+    /// It replies with an error to everything, or as ever again.
+    Refuses {
+        server: usize,
+        line: Option<&'static str>,
+    },
+    IsKilled(usize),
+    Restarts {
+        server: usize,
+        keeps: bool,
+    },
+    IsSuspended(usize),
+    Resumes(usize),
+    /// From all other servers.
+    IsCutOff(usize),
+    Joins(usize),
+    /// The replica gets nothing more.
+    ReplicaStalls(usize),
+    ReplicaGoesOn(usize),
+    IsPromoted(usize),
+    /// A former master becomes a replica of the present one.
+    Follows(usize),
+    /// The operator lets the one name lead to the present master.
+    NameMoves,
+    Learns(usize),
+    LearnsNothing(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum State {
+    Opening { by: Duration },
+    Open,
+    Cut,
+}
+
+pub struct Link {
+    pub server: usize,
+    pub state: State,
+    pub up: VecDeque<Request>,
+    pub down: VecDeque<Vec<u8>>,
+    /// The requests whose answers have not come, the oldest first.
+    pub asked: VecDeque<Request>,
+}
+
+struct Late {
+    server: usize,
+    up: VecDeque<Request>,
+}
+
+/// How programs find the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Topology {
+    /// One name, which leads to the present master once the operator has changed it.
+    #[default]
+    Single,
+    Sentinels,
+    Cluster,
+}
+
+/// With what a history begins.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub title: String,
+    pub topology: Topology,
+    pub protection: Protection,
+    /// One for each.
+    pub programs: Vec<Clock>,
+    pub servers: Vec<Clock>,
+    /// What is overdue may still come to the server.
+    pub late_arrives: bool,
+    /// For how many seconds most callers are one program's.
+    pub turn_s: u64,
+}
+
+impl Setup {
+    pub fn simple(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            topology: Topology::Single,
+            protection: Protection::NONE,
+            programs: vec![Clock::default()],
+            servers: vec![Clock::default(); 2],
+            late_arrives: true,
+            turn_s: 8,
+        }
+    }
+}
+
+/// What is reported of a history that has failed.
+pub enum Told {
+    Taken(Duration, Move),
+    Asked(usize, Request),
+    Answered(usize, Vec<u8>),
+}
+
+pub struct World {
+    pub at: Duration,
+    pub programs: Vec<Program>,
+    pub servers: Vec<Server>,
+    pub topology: Topology,
+    pub protection: Protection,
+    links: BTreeMap<Wire, Link>,
+    late: BTreeMap<Wire, Late>,
+    stalled: BTreeMap<usize, Duration>,
+    pub late_arrives: bool,
+    pub turn_s: u64,
+    /// The server that other servers take for the master, and that further replicas follow.
+    pub master: usize,
+    /// Where the one name leads.
+    pub named: usize,
+    /// Since when no server has heard of the master.
+    pub silent_since: Option<Duration>,
+    pub stalled_replicas: BTreeSet<usize>,
+    /// Nothing has gone wrong, and everything was in time.
+    pub is_calm: bool,
+    /// A server may have forgotten holds, since another took its place or it started again.
+    pub has_failed_over: bool,
+    /// A session may have been opened again in which no ticket waits: its callers ask again after a minute.
+    pub has_ended_sessions: bool,
+    attempts: u64,
+    pub longest_lease: Duration,
+    /// The highest fencing token of each lock.
+    pub tokens: BTreeMap<&'static str, i64>,
+    pub tokens_of_guards: BTreeSet<(String, u64)>,
+    pub steps: u64,
+    pub story: Vec<Told>,
+    pub title: String,
+    /// Whether a failure prints the story.
+    pub is_told: bool,
+}
+
+fn address(server: usize) -> Address {
+    let host = HOSTS[server].to_owned();
+    Address::new(Place::Tcp { host, port: 6_379 }, Access::default())
+}
+
+impl World {
+    pub fn new(setup: &Setup) -> Self {
+        let engine = |settings, secret, base| match setup.topology {
+            Topology::Single => Engine::at(address(0), settings, secret, base),
+            Topology::Sentinels => Engine::new(Route::sentinels(), settings, secret, base),
+            Topology::Cluster => Engine::new(Route::cluster(), settings, secret, base),
+        };
+        let programs = (0..).zip(&setup.programs).map(|(number, clock)| Program::new(number, *clock, engine)).collect();
+        let protection = Protection { is_cluster: setup.topology == Topology::Cluster, ..setup.protection };
+        let mut servers: Vec<_> = setup.servers.iter().map(|clock| Server::new(*clock, &protection)).collect();
+        servers.iter_mut().skip(1).for_each(|server| server.is_demoted(0, Duration::ZERO, &protection));
+        let (links, late, stalled, stalled_replicas, tokens, tokens_of_guards) = Default::default();
+        let story = Default::default();
+        let mut world = Self {
+            at: Duration::ZERO,
+            programs,
+            servers,
+            topology: setup.topology,
+            protection,
+            links,
+            late,
+            stalled,
+            late_arrives: setup.late_arrives,
+            turn_s: setup.turn_s,
+            master: 0,
+            named: 0,
+            silent_since: None,
+            stalled_replicas,
+            is_calm: true,
+            has_failed_over: false,
+            has_ended_sessions: false,
+            attempts: 0,
+            longest_lease: Duration::ZERO,
+            tokens,
+            tokens_of_guards,
+            steps: 0,
+            story,
+            title: setup.title.clone(),
+            is_told: true,
+        };
+        world.replicates();
+        world
+    }
+
+    /// What the network can do.
+    pub fn possible(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (wire, link) in &self.links {
+            let is_up = self.servers[link.server].health == Health::Up;
+            let is_stalled = self.is_stalled(wire.program);
+            match link.state {
+                State::Opening { .. } if is_up && !is_stalled => moves.push(Move::Opens(*wire)),
+                State::Open if is_up && !link.up.is_empty() => moves.push(Move::Arrives(*wire)),
+                _ => {}
+            }
+            if link.state == State::Open && !link.down.is_empty() && !is_stalled {
+                moves.push(Move::Answers(*wire));
+            }
+        }
+        let looks = self.programs.iter().filter(|it| it.looks_by.is_some() && !self.is_stalled(it.number));
+        moves.extend(looks.map(|it| Move::Learns(it.number)));
+        moves
+    }
+
+    pub fn is_stalled(&self, program: usize) -> bool {
+        self.stalled.get(&program).is_some_and(|until| *until > self.at)
+    }
+
+    fn wires(&self, is_it: impl Fn(&Link) -> bool) -> Vec<Wire> {
+        self.links.iter().filter(|(_, link)| is_it(link)).map(|(wire, _)| *wire).collect()
+    }
+
+    pub fn all_wires(&self) -> Vec<Wire> {
+        self.wires(|_| true)
+    }
+
+    pub fn open(&self) -> Vec<Wire> {
+        self.wires(|link| link.state == State::Open)
+    }
+
+    pub fn open_to(&self, server: usize) -> Vec<Wire> {
+        self.wires(|link| link.state == State::Open && link.server == server)
+    }
+
+    pub fn cut(&self) -> Vec<Wire> {
+        self.wires(|link| link.state == State::Cut)
+    }
+
+    pub fn opening(&self) -> Vec<Wire> {
+        self.wires(|link| matches!(link.state, State::Opening { .. }))
+    }
+
+    pub fn late(&self) -> Vec<Wire> {
+        self.late.keys().copied().collect()
+    }
+
+    /// The moves up to now.
+    pub fn taken(&self) -> impl Iterator<Item = &Move> {
+        self.story.iter().filter_map(|told| if let Told::Taken(_, taken) = told { Some(taken) } else { None })
+    }
+
+    /// Whether there is what a caller's move is about.
+    pub fn can(&self, next: &Move) -> bool {
+        match next {
+            Move::Release { program, guard, .. } => self.programs[*program].guards.contains_key(guard),
+            Move::Abandon { program, attempt } => self.programs[*program].attempts.contains_key(attempt),
+            _ => true,
+        }
+    }
+
+    /// Takes a move; one that is about something that is not there changes nothing.
+    pub fn take(&mut self, taken: Move) {
+        self.story.push(Told::Taken(self.at, taken.clone()));
+        let is_fault = !matches!(
+            taken,
+            Move::Acquire { .. }
+                | Move::Abandon { .. }
+                | Move::Release { .. }
+                | Move::Settle(_)
+                | Move::Arrives(_)
+                | Move::Answers(_)
+                | Move::AnswersInPieces(..)
+                | Move::Opens(_)
+                | Move::IsNoticed(_)
+                | Move::Late { .. }
+                | Move::Passes
+                | Move::Waits(_)
+                | Move::Refuses { line: None, .. }
+                | Move::ReplicaGoesOn(_)
+                | Move::NameMoves
+                | Move::Learns(_)
+        );
+        self.is_calm &= !is_fault;
+        match taken {
+            Move::Acquire { program, wanted } => self.acquire(program, wanted),
+            Move::Abandon { program, attempt } => {
+                if let Some(event) = self.programs[program].abandon(attempt) {
+                    self.step(program, event);
+                }
+            }
+            Move::Release { program, guard, is_told } => self.release(program, guard, is_told),
+            Move::Settle(program) => {
+                let event = self.programs[program].settle();
+                self.step(program, event);
+            }
+            Move::Passes => {
+                if let Some(to) = self.next() {
+                    self.passes(to);
+                }
+            }
+            Move::Waits(time) => self.passes(self.at + time),
+            Move::Stalls { program, time } => _ = self.stalled.insert(program, self.at + time),
+            Move::Arrives(_)
+            | Move::Answers(_)
+            | Move::AnswersInPieces(..)
+            | Move::Opens(_)
+            | Move::IsRefused(_)
+            | Move::Breaks { .. }
+            | Move::IsCut(_)
+            | Move::IsNoticed(_)
+            | Move::Late { .. } => self.network(taken),
+            Move::Learns(program) => self.learns(program),
+            Move::LearnsNothing(program) => {
+                if self.programs[program].looks_by.take().is_some() {
+                    self.step(program, Event::Learnt(Err(Fault::nowhere("no sentinel answers"))));
+                }
+            }
+            of_servers => self.servers_move(of_servers),
+        }
+    }
+
+    fn acquire(&mut self, program: usize, wanted: Wanted) {
+        self.attempts += 1;
+        self.longest_lease = self.longest_lease.max(wanted.lease);
+        let event = self.programs[program].acquire(self.attempts, wanted, self.at);
+        self.step(program, event);
+    }
+
+    fn release(&mut self, program: usize, guard: u64, is_told: bool) {
+        let Some(it) = self.programs[program].guards.get(&guard) else { return };
+        let before = self.released_by_servers(&it.key, &it.holder);
+        if let Some(event) = self.programs[program].release(guard, is_told, before, self.at) {
+            self.step(program, event);
+        }
+    }
+
+    pub fn released_by_servers(&self, key: &str, holder: &str) -> u64 {
+        let name = (key.to_owned(), holder.to_owned());
+        self.servers.iter().filter_map(|server| server.released.get(&name)).sum()
+    }
+
+    fn network(&mut self, taken: Move) {
+        match taken {
+            Move::Arrives(wire) => self.arrives(wire),
+            Move::Answers(wire) => self.answers(wire, None),
+            Move::AnswersInPieces(wire, hundredth) => self.answers(wire, Some(hundredth)),
+            Move::Opens(wire) => {
+                let Some(link) = self.links.get_mut(&wire) else { return };
+                if !matches!(link.state, State::Opening { .. }) || self.servers[link.server].health != Health::Up {
+                    return;
+                }
+                link.state = State::Open;
+                self.servers[link.server].connects(connection(wire));
+                self.step(wire.program, Event::Connected(wire.line));
+            }
+            Move::IsRefused(wire) if self.opening().contains(&wire) => {
+                self.links.remove(&wire);
+                let fault = Fault::unreachable(io::ErrorKind::ConnectionRefused.into());
+                self.step(wire.program, Event::Broken(wire.line, fault));
+            }
+            Move::Breaks { wire, arrives } if self.is_in(wire, State::Open) => self.breaks(wire, arrives),
+            Move::IsNoticed(wire) if self.is_in(wire, State::Cut) => self.breaks(wire, false),
+            Move::IsCut(wire) => {
+                if let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) {
+                    link.is_cut();
+                }
+            }
+            Move::Late { wire, arrives } => self.comes_late(wire, arrives),
+            _ => {}
+        }
+    }
+
+    fn is_in(&self, wire: Wire, state: State) -> bool {
+        self.links.get(&wire).is_some_and(|link| link.state == state)
+    }
+
+    fn breaks(&mut self, wire: Wire, arrives: bool) {
+        self.closes(wire, arrives);
+        let fault = Fault::silent(io::ErrorKind::ConnectionReset.into());
+        self.step(wire.program, Event::Broken(wire.line, fault));
+    }
+
+    fn arrives(&mut self, wire: Wire) {
+        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
+        let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) else { return };
+        let server = link.server;
+        if self.servers[server].health != Health::Up {
+            return;
+        }
+        if is_retired && !self.late_arrives {
+            link.up.clear();
+        }
+        // Whether a session is known is asked in one write with the call behind it, and nothing comes in between.
+        let asks_first = |request: &Request| request[0] == b"RLOCK.CANCEL" && request[2] == b"0";
+        while let Some(request) = self.links.get_mut(&wire).and_then(|link| link.up.pop_front()) {
+            let goes_on = asks_first(&request);
+            self.asks(server, wire, request);
+            if !goes_on {
+                break;
+            }
+        }
+        self.collects();
+    }
+
+    fn asks(&mut self, server: usize, wire: Wire, request: Request) {
+        self.story.push(Told::Asked(server, request.clone()));
+        self.servers[server].asks(connection(wire), request, self.at, &self.protection);
+        self.has_changed(server);
+    }
+
+    fn comes_late(&mut self, wire: Wire, arrives: bool) {
+        let Some(late) = self.late.get_mut(&wire) else { return };
+        let server = late.server;
+        // A first call for events that is so late could open again a session that has ended, in which no ticket waits.
+        // Callers that believe that they wait ask again after a minute: that takes too long for a history.
+        late.up.retain(|request| request[0] != b"RLOCK.EVENTS" || request.iter().any(|word| word == b"ACK"));
+        let request = late.up.pop_front().filter(|_| arrives && self.servers[server].health == Health::Up);
+        match request {
+            Some(request) => self.asks(server, wire, request),
+            None => {
+                self.late.remove(&wire);
+                self.servers[server].hangs_up(connection(wire));
+                self.has_changed(server);
+            }
+        }
+        self.collects();
+    }
+
+    /// What follows from a change of a server at once.
+    fn has_changed(&mut self, server: usize) {
+        self.check_tokens(server);
+        self.replicates();
+    }
+
+    /// Replicas that are in step get what their master has.
+    pub fn replicates(&mut self) {
+        for master in 0..self.servers.len() {
+            let it = &self.servers[master];
+            if !it.is_master() || it.health != Health::Up {
+                continue;
+            }
+            let (is_cut_off, data, version) = (it.is_cut_off, it.data.clone(), it.version);
+            // Further replicas, which hold no data that matters here, follow the present master.
+            let mut is_heard = !is_cut_off && self.master == master;
+            is_heard |= !self.protection.replicas_move && it.health == Health::Up;
+            let mut versions = Vec::new();
+            for replica in 0..self.servers.len() {
+                let follower = &mut self.servers[replica];
+                if follower.follows != Some(master) || follower.health != Health::Up {
+                    continue;
+                }
+                let is_linked = !is_cut_off && !follower.is_cut_off && !self.stalled_replicas.contains(&replica);
+                if is_linked && follower.in_step != Some((master, version)) {
+                    follower.takes_over_data(&data, (master, version));
+                }
+                is_heard |= is_linked;
+                versions.extend(is_linked.then_some(version));
+            }
+            if is_heard {
+                self.servers[master].heard_at = self.at;
+            }
+            if self.servers[master].has_waits() {
+                self.servers[master].hears_of_replicas(&versions, self.at, &self.protection);
+            }
+        }
+        let is_heard = !self.servers[self.master].is_cut_off && self.servers[self.master].health == Health::Up;
+        self.silent_since = if is_heard { None } else { Some(self.silent_since.unwrap_or(self.at)) };
+    }
+
+    /// Puts on their way what servers say.
+    fn collects(&mut self) {
+        for (number, server) in self.servers.iter_mut().enumerate() {
+            for (client, answer) in server.take_replies() {
+                let wire = wire_of(client);
+                if let Some(link) = self.links.get_mut(&wire).filter(|it| it.state == State::Open) {
+                    assert_eq!(link.server, number, "each connection is to one server");
+                    link.down.push_back(answer);
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn answers(&mut self, wire: Wire, hundredth: Option<u64>) {
+        if self.is_stalled(wire.program) {
+            return;
+        }
+        let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) else { return };
+        let server = link.server;
+        let Some(answer) = link.down.pop_front() else { return };
+        let request = link.asked.pop_front();
+        self.story.push(Told::Answered(wire.program, answer.clone()));
+        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
+        let cut = hundredth.map_or(0, |hundredth| answer.len() * usize::try_from(hundredth).expect("few") / 100);
+        if cut > 0 {
+            self.step_from(wire.program, Event::Received(wire.line, &answer[..cut]), server);
+        }
+        self.step_from(wire.program, Event::Received(wire.line, &answer[cut..]), server);
+        if answer == b":0\r\n" && !is_retired {
+            self.check_not_renewed(wire.program, server, request.as_ref());
+        }
+    }
+
+    fn closes(&mut self, wire: Wire, arrives: bool) {
+        let Some(link) = self.links.remove(&wire) else { return };
+        if arrives && !link.up.is_empty() && link.state == State::Open {
+            self.late.insert(wire, Late { server: link.server, up: link.up });
+        } else {
+            self.servers[link.server].hangs_up(connection(wire));
+            self.has_changed(link.server);
+        }
+    }
+
+    /// Nothing that was sent to what the server was before reaches what it is now.
+    fn forgets_connections(&mut self, server: usize) {
+        self.late.retain(|_, late| late.server != server);
+        for link in self.links.values_mut().filter(|link| link.state == State::Open && link.server == server) {
+            link.is_cut();
+        }
+    }
+
+    fn servers_move(&mut self, taken: Move) {
+        let (at, protection) = (self.at, self.protection);
+        match taken {
+            Move::Deletes(lock) => {
+                let master = self.master;
+                if self.servers[master].health == Health::Up {
+                    self.servers[master].deletes(LOCKS[lock], at, &protection);
+                    self.has_changed(master);
+                }
+            }
+            Move::EndsSessions(server) if self.servers[server].health == Health::Up => {
+                self.has_ended_sessions = true;
+                self.servers[server].ends_sessions(at, &protection);
+                self.has_changed(server);
+            }
+            Move::Refuses { server, line } => self.servers[server].refuses = line,
+            Move::IsKilled(server) if self.servers[server].health != Health::Down => {
+                self.servers[server].health = Health::Down;
+                self.forgets_connections(server);
+            }
+            Move::Restarts { server, keeps } => {
+                self.has_failed_over = true;
+                self.servers[server].restarts(keeps, at, &protection);
+                self.forgets_connections(server);
+                self.has_changed(server);
+            }
+            Move::IsSuspended(server) if self.servers[server].health == Health::Up => {
+                self.servers[server].health = Health::Suspended;
+            }
+            Move::Resumes(server) if self.servers[server].health == Health::Suspended => {
+                self.servers[server].resumes(at, &protection);
+                self.has_changed(server);
+            }
+            Move::IsCutOff(server) => self.servers[server].is_cut_off = true,
+            Move::Joins(server) => self.servers[server].is_cut_off = false,
+            Move::ReplicaStalls(server) => _ = self.stalled_replicas.insert(server),
+            Move::ReplicaGoesOn(server) => _ = self.stalled_replicas.remove(&server),
+            Move::IsPromoted(server) => self.promotes(server),
+            Move::Follows(server) => self.follows(server),
+            Move::NameMoves => self.named = self.master,
+            _ => {}
+        }
+        self.replicates();
+        self.collects();
+    }
+
+    /// Whether this replica may take the master's place now.
+    pub fn can_promote(&self, server: usize) -> bool {
+        let it = &self.servers[server];
+        let is_silent = self.protection.failover.is_zero()
+            || self.silent_since.is_some_and(|since| self.at >= since + self.protection.failover);
+        !it.is_master() && it.health == Health::Up && !it.is_cut_off && is_silent
+    }
+
+    fn promotes(&mut self, server: usize) {
+        if !self.can_promote(server) {
+            return;
+        }
+        self.has_failed_over = true;
+        let former = std::mem::replace(&mut self.master, server);
+        self.servers[server].is_promoted(self.at, &self.protection);
+        self.silent_since = None;
+        for other in 0..self.servers.len() {
+            if self.servers[other].follows == Some(former) && other != server {
+                self.servers[other].follows = Some(server);
+            }
+        }
+        self.has_changed(server);
+    }
+
+    fn follows(&mut self, server: usize) {
+        let it = &self.servers[server];
+        if server == self.master || !it.is_master() || it.health != Health::Up || it.is_cut_off {
+            return;
+        }
+        let master = self.master;
+        self.servers[server].is_demoted(master, self.at, &self.protection);
+        self.has_changed(server);
+    }
+
+    fn learns(&mut self, program: usize) {
+        if self.programs[program].looks_by.take().is_none() {
+            return;
+        }
+        let master = self.master;
+        self.programs[program].believed_master = master;
+        let learnt = match self.topology {
+            Topology::Cluster => Learnt::Slots(vec![(0, 16_383, address(master))]),
+            _ => Learnt::Master(address(master)),
+        };
+        self.step(program, Event::Learnt(Ok(learnt)));
+    }
+
+    pub fn next(&self) -> Option<Duration> {
+        let programs = self.programs.iter().filter(|it| !self.is_stalled(it.number)).filter_map(Program::next);
+        let servers = self.servers.iter().filter_map(Server::next);
+        let stalled = self.stalled.values().copied().filter(|until| *until > self.at);
+        programs.chain(servers).chain(stalled).min().map(|next| next.max(self.at))
+    }
+
+    fn passes(&mut self, to: Duration) {
+        let in_time = Duration::from_millis(5);
+        let is_late = self.next().is_some_and(|next| to > next + in_time);
+        self.is_calm &= !is_late && (to <= self.at + in_time || self.possible().is_empty());
+        let mut at_once = 0;
+        while let Some(next) = self.next().filter(|next| *next <= to) {
+            at_once = if next == self.at { at_once + 1 } else { 0 };
+            assert!(at_once < AT_ONCE_MAX, "something is due again and again: {}", self.due());
+            self.at = next;
+            self.serves_time();
+        }
+        self.at = self.at.max(to);
+        self.serves_time();
+    }
+
+    fn due(&self) -> String {
+        let programs: Vec<_> = self.programs.iter().map(Program::next).collect();
+        let servers: Vec<_> = self.servers.iter().map(Server::next).collect();
+        format!("programs {programs:?}, servers {servers:?}")
+    }
+
+    /// All that is due by itself.
+    fn serves_time(&mut self) {
+        self.stalled.retain(|_, until| *until > self.at);
+        for server in 0..self.servers.len() {
+            self.servers[server].advances(self.at, &self.protection);
+            self.has_changed(server);
+        }
+        self.collects();
+        for program in 0..self.programs.len() {
+            if !self.is_stalled(program) {
+                self.step(program, Event::Passed);
+                self.gives_up(program);
+            }
+        }
+    }
+
+    /// What dials and looks up gives up at some time.
+    fn gives_up(&mut self, program: usize) {
+        let at = self.at;
+        let overdue = |link: &Link| matches!(link.state, State::Opening { by } if by <= at);
+        for wire in self.wires(overdue).into_iter().filter(|wire| wire.program == program) {
+            self.is_calm = false;
+            self.links.remove(&wire);
+            let fault = Fault::unreachable(io::ErrorKind::TimedOut.into());
+            self.step(program, Event::Broken(wire.line, fault));
+        }
+        if self.programs[program].looks_by.is_some_and(|by| by <= at) {
+            self.is_calm = false;
+            self.programs[program].looks_by = None;
+            self.step(program, Event::Learnt(Err(Fault::nowhere("no sentinel answers"))));
+        }
+    }
+
+    fn step(&mut self, program: usize, event: Event<'_>) {
+        let from = self.programs[program].believed_master;
+        self.step_from(program, event, from);
+    }
+
+    /// `from`: the server whose reply this is, if it is one.
+    fn step_from(&mut self, program: usize, event: Event<'_>, from: usize) {
+        self.steps += 1;
+        let now = self.programs[program].now(self.at);
+        let effects: Vec<_> = self.programs[program].engine.step(event, now).collect();
+        for effect in effects {
+            match effect {
+                Effect::Connect { line, address, .. } => self.connects(Wire { program, line }, &address),
+                Effect::Send { line, bytes, .. } => self.sends(Wire { program, line }, bytes),
+                Effect::Close(line) => self.closes(Wire { program, line }, self.late_arrives),
+                Effect::LookUp => {
+                    let settings = self.programs[program].settings;
+                    self.programs[program].looks_by = Some(self.at + settings.answer);
+                }
+                Effect::Notify(caller, answer) => self.programs[program].notified(caller, answer),
+                Effect::Guard(guard, standing) => self.programs[program].stands(guard, standing),
+                Effect::Log(_) => {}
+            }
+        }
+        let next = self.programs[program].engine.next();
+        assert!(next.is_none_or(|next| next > now), "what is due was done");
+        for heard in self.programs[program].hears(from) {
+            self.hears(program, heard);
+        }
+        self.check_from(program, from);
+    }
+
+    fn connects(&mut self, wire: Wire, address: &Address) {
+        let server = match self.topology {
+            Topology::Single => self.named,
+            _ => (0..HOSTS.len()).find(|server| address.place == self::address(*server).place).expect("a server"),
+        };
+        let state = State::Opening { by: self.at + self.programs[wire.program].settings.connect };
+        let (up, down, asked) = Default::default();
+        assert!(self.links.insert(wire, Link { server, state, up, down, asked }).is_none());
+    }
+
+    fn sends(&mut self, wire: Wire, bytes: Vec<u8>) {
+        let Some(link) = self.links.get_mut(&wire) else { return };
+        assert!(!matches!(link.state, State::Opening { .. }), "only an open connection can be written to");
+        if link.state == State::Open {
+            let mut requests = Requests { bytes };
+            while let Some(request) = requests.next_command().expect("commands") {
+                link.asked.push_back(request.clone());
+                link.up.push_back(request);
+            }
+            assert!(requests.bytes.is_empty(), "commands are sent whole");
+        }
+    }
+
+    /// All that can be seen.
+    pub fn seen(&self) -> String {
+        let links = self.links.iter().map(|(wire, link)| {
+            let up: Vec<_> = link.up.iter().map(words).collect();
+            (*wire, link.state, up, link.down.clone())
+        });
+        let links: Vec<_> = links.collect();
+        let programs: Vec<_> = self.programs.iter().map(|program| program.seen(self.at)).collect();
+        let servers: Vec<_> = self.servers.iter().map(Server::seen).collect();
+        format!("{:?} {links:?} {programs:?} {servers:?} {}", self.at, self.master)
+    }
+}
+
+impl Link {
+    fn is_cut(&mut self) {
+        self.state = State::Cut;
+        self.up.clear();
+        self.down.clear();
+    }
+}
+
+/// The number of a connection at its server.
+const OF_PROGRAM: u64 = 1_000_000_000;
+
+fn connection(wire: Wire) -> u64 {
+    wire.program as u64 * OF_PROGRAM + wire.line
+}
+
+fn wire_of(connection: u64) -> Wire {
+    let program = usize::try_from(connection / OF_PROGRAM).expect("few");
+    Wire { program, line: connection % OF_PROGRAM }
+}
+
+/// A history that has failed is told.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.is_told {
+            eprintln!("{}, after {:?}:", self.title, self.at);
+            for told in &self.story {
+                match told {
+                    Told::Taken(at, taken) => eprintln!("    {at:?} {taken:?}"),
+                    Told::Asked(server, request) => eprintln!("        {} is asked {}", HOSTS[*server], words(request)),
+                    Told::Answered(program, answer) => {
+                        let answer = String::from_utf8_lossy(answer).replace("\r\n", " ");
+                        eprintln!("        program {program} hears {answer}");
+                    }
+                }
+            }
+        }
+    }
+}
