@@ -5,8 +5,10 @@ use super::verdict::{Verdict, WHAT_IS_DROPPED_IS_GIVEN_BACK};
 use crate::history::{Answer, Moment, Operation};
 use std::time::Duration;
 
-/// Longer than it takes to find out that an answer is lost, to connect again, and to release; and longer than the first lease
-/// of a grant, 3 s, which ends a grant to a wait that the client has forgotten.
+/// Longer than it takes to find out that an answer is lost, to connect again, and to cancel the wait.
+const LATE_IN_LEAVING: Duration = Duration::from_secs(2);
+
+/// For a hold, also longer than the first lease of a grant, 3 s, which ends a grant to a wait that the client has forgotten.
 const LATE: Duration = Duration::from_millis(3_500);
 
 /// Up to the moment when clients end: they give nothing back after it.
@@ -23,7 +25,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         let disturbances = troubles.clients.touching(since, asked);
         let since = disturbances.map(|(_, ended, _)| *ended).max().unwrap_or(since).max(since);
         let late = lock.quiet(since, asked.max(since));
-        (late > LATE).then(|| (format!("{} ms after its end", late.as_millis()), step))
+        let allowed = if seen.waits.is_some() { LATE_IN_LEAVING } else { LATE };
+        (late > allowed).then(|| (format!("{} ms after its end", late.as_millis()), step))
     });
 }
 
@@ -67,8 +70,10 @@ mod tests {
     #[test]
     fn it_may_not_be_kept() {
         assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
-        let given_up = others().did("g", guard(30_000), (0, 100), unknown());
-        assert_eq!(given_up.seen(4_000, &[("h", Plain)], &[("g", Plain, 0)]).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
+        let given_up = || others().did("g", guard(30_000), (0, 100), unknown());
+        let waits = |at| given_up().seen(at, &[("h", Plain)], &[("g", Plain, 0)]).broken();
+        assert_eq!((waits(2_000), waits(2_200)), (vec![], vec![WHAT_IS_DROPPED_IS_GIVEN_BACK]));
+        assert_eq!(given_up().seen(2_200, &[("g", Plain)], &[]).broken(), [], "its first lease");
     }
 
     #[test]
