@@ -29,13 +29,13 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<V
     Acquiring { shared, caller, telling, is_over: false }.await
 }
 
-fn held(shared: &Arc<Shared>, mut grant: Grant) -> Vec<HeldLock> {
+fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<HeldLock> {
     let more = std::mem::take(&mut grant.more);
-    let each = |grant| {
+    let each = |(grant, lease)| {
         logs::acquired(&grant);
-        HeldLock { shared: shared.clone(), lease: shared.lease(&grant), grant, is_released: false }
+        HeldLock { shared: shared.clone(), grant, lease, is_released: false }
     };
-    iter::once(grant).chain(more).map(each).collect()
+    iter::once(grant).chain(more).zip(leases).map(each).collect()
 }
 
 /// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard.
@@ -50,10 +50,10 @@ impl Future for Acquiring<'_> {
     type Output = Result<Option<Vec<HeldLock>>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let told = ready!(Pin::new(&mut self.telling).poll(context));
+        let (answer, leases) = ready!(Pin::new(&mut self.telling).poll(context));
         self.is_over = true;
-        Poll::Ready(match told {
-            Answer::Acquired(outcome) => outcome.map(|grant| grant.map(|grant| held(self.shared, grant))),
+        Poll::Ready(match answer {
+            Answer::Acquired(outcome) => outcome.map(|grant| grant.map(|grant| held(self.shared, grant, leases))),
             Answer::Released(_) | Answer::Replied(_) => Ok(None),
         })
     }
@@ -66,8 +66,8 @@ impl Drop for Acquiring<'_> {
         }
         // Behind this step no answer comes any more.
         self.shared.step(Event::Abandon(self.caller));
-        if let Some(Answer::Acquired(Ok(Some(grant)))) = self.telling.unheard() {
-            drop(held(self.shared, grant));
+        if let Some((Answer::Acquired(Ok(Some(grant))), leases)) = self.telling.unheard() {
+            drop(held(self.shared, grant, leases));
         }
     }
 }
@@ -141,7 +141,7 @@ impl HeldLock {
             match telling {
                 // A forked process holds nothing.
                 None => Err(Error::lost(&about, lease.loss())),
-                Some(telling) => match telling.await {
+                Some(telling) => match telling.await.0 {
                     Answer::Released(released) => released,
                     Answer::Acquired(_) | Answer::Replied(_) => Err(Error::new(ErrorKind::Unavailable, &about)),
                 },

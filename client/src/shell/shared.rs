@@ -18,8 +18,7 @@ use crate::logs;
 use crate::mutex::lock;
 use crate::told::Telling;
 use rlock_client_core::{
-    Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, Grant, GuardId, Lane, LineId, Log, NodeId, Reply,
-    Settings,
+    Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, GuardId, Lane, LineId, Log, NodeId, Reply, Settings,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -196,10 +195,12 @@ impl Shared {
                     }
                     Effect::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
                     Effect::Notify(caller, answer) => {
+                        let mut granted = Vec::new();
                         if let Answer::Acquired(Ok(Some(grant))) = &answer {
-                            leases.extend(grant.all().map(|it| (it.guard, Arc::new(Lease::new(it.until)))));
+                            granted.extend(grant.all().map(|it| Arc::new(Lease::new(it.until))));
+                            leases.extend(grant.all().map(|it| it.guard).zip(granted.iter().cloned()));
                         }
-                        let waker = callers.remove(&caller).and_then(|telling| telling.tell(answer));
+                        let waker = callers.remove(&caller).and_then(|telling| telling.tell((answer, granted)));
                         later.extend(waker.map(Later::Wake));
                     }
                     Effect::Guard(guard, standing) => {
@@ -304,7 +305,7 @@ impl Shared {
     async fn answered<'a>(&self, about: &[u8], event: impl FnOnce(CallerId) -> Event<'a>) -> Result<Reply, Error> {
         self.thread.check(about)?;
         let (_, telling) = self.asks(event);
-        let answer = match heard(telling).await {
+        let answer = match heard(telling).await.0 {
             Answer::Replied(answer) => answer,
             Answer::Acquired(_) | Answer::Released(_) => Err(Fault::broken()),
         };
@@ -323,11 +324,6 @@ impl Shared {
     #[cfg(feature = "commands")]
     pub(crate) fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
         lock(&self.inner).engine.masters()
-    }
-
-    /// What is known of the lease of a grant, until its guard goes.
-    pub(crate) fn lease(&self, grant: &Grant) -> Arc<Lease> {
-        lock(&self.inner).leases.entry(grant.guard).or_insert_with(|| Arc::new(Lease::new(grant.until))).clone()
     }
 }
 
@@ -448,37 +444,37 @@ struct Reading {
 impl Reading {
     async fn until_broken(self: &Arc<Self>) -> io::Error {
         loop {
-            self.read();
-            self.has_turn.notified().await;
+            match self.read() {
+                Poll::Ready(Err(error)) => return error,
+                // There is more, and others have their turn first.
+                Poll::Ready(Ok(())) => tokio::task::yield_now().await,
+                Poll::Pending => self.has_turn.notified().await,
+            }
             if let Some(error) = lock(&self.broken).take() {
                 return error;
             }
-            // There is more, and others have their turn first.
-            tokio::task::yield_now().await;
         }
     }
 
-    fn read(self: &Arc<Self>) {
-        let Some(watched) = self.watched.upgrade() else { return };
+    fn read(self: &Arc<Self>) -> Poll<io::Result<()>> {
+        let Some(watched) = self.watched.upgrade() else { return Poll::Pending };
         let waker = Waker::from(self.clone());
         let hand_on = |bytes: &[u8]| {
             if let Some(shared) = self.me.upgrade() {
                 shared.step(Event::Received(self.line, bytes));
             }
         };
-        let read = watched.poll_read(&mut Context::from_waker(&waker), hand_on);
-        if let Poll::Ready(read) = read {
-            *lock(&self.broken) = read.err();
-            self.has_turn.notify_one();
-        }
+        watched.poll_read(&mut Context::from_waker(&waker), hand_on)
     }
 }
 
 impl Wake for Reading {
     fn wake(self: Arc<Self>) {
-        match self.me.upgrade().map(|shared| lock(&shared.inner).engine.awaited(self.line)) {
-            Some(1) => self.read(),
-            _ => self.has_turn.notify_one(),
+        let awaited = self.me.upgrade().map(|shared| lock(&shared.inner).engine.awaited(self.line));
+        let read = if awaited == Some(1) { self.read() } else { Poll::Ready(Ok(())) };
+        if let Poll::Ready(read) = read {
+            *lock(&self.broken) = read.err();
+            self.has_turn.notify_one();
         }
     }
 }
