@@ -143,7 +143,7 @@ cp "$built/librlock.so" "$built/rlock-chaos" "$built/deps/librlock_chaos_clock.s
 mapfile -t worlds < <(for name in "${names[@]}"; do said "$name" world; done | sort -u)
 try_sound "${worlds[@]}"
 
-rows="" failed=0 caught=0 commit=$(git log -1 --format=%h -- core/src src client chaos/src)
+rows="" failed=0 caught=0 commit=$(git log -1 --format=%h -- core/src src client-core client chaos/src)
 # Those of the client last: after them the module need not be built again.
 for kind in module client; do
     for name in "${names[@]}"; do
@@ -160,7 +160,7 @@ for kind in module client; do
 done
 
 printf '\n%s' "$rows"
-if git diff --quiet HEAD -- core/src src client chaos/src chaos/mutants; then
+if git diff --quiet HEAD -- core/src src client-core client chaos/src chaos/mutants; then
     scripts/mutants-page.sh <<<"$rows"
 else
     echo "chaos-mutants: there are changes without a commit, so the page does not tell of this run" >&2
