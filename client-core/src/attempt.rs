@@ -584,6 +584,7 @@ impl Engine {
         let (guard, now) = (GuardId(self.next_id()), self.now);
         let (attempt, hold) = (self.attempts.get(&id)?, self.holds.get_mut(&hold_id)?);
         let (side, key, holder) = (attempt.terms.side, hold.key.clone(), hold.holder.clone());
+        let began = Began { lease: hold.certain(began.lease), ..began };
         let length = attempt.lease(hold, false, now);
         let end = |until| match attempt.terms.lease {
             Lasting::Kept(_) => End::Kept,
@@ -631,7 +632,7 @@ impl Engine {
         match confirmed.and(lease) {
             Ok(lease) => {
                 for one in grant.all() {
-                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(lease, now, &mut self.effects));
+                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(hold.certain(lease), now, &mut self.effects));
                 }
                 self.is_held(id, Ok(grant));
             }

@@ -12,6 +12,7 @@
 
 use super::doubt::Doubt;
 use super::gate::Gate;
+use super::line::LATE_MAX;
 use super::pause::Pause;
 use super::request::{Extent, Leased};
 use super::terms::{Replicas, Side};
@@ -40,6 +41,8 @@ pub(super) struct Hold {
     pub attempts: VecDeque<u64>,
     pub gate: Gate,
     until: Instant,
+    /// Requests for a lease that may have come to the server after others that were sent later.
+    overdue: Vec<Overdue>,
     /// The longest lease that was asked for since somebody is there.
     longest: Duration,
     /// Whoever gives it back, or is about to ask for it.
@@ -104,6 +107,14 @@ pub(super) struct Keep {
     pub again: bool,
 }
 
+/// A request without an answer in time.
+struct Overdue {
+    errand: u64,
+    lease: Duration,
+    /// When its answer came: it has cut no lease that was asked for after that.
+    answered: Option<Instant>,
+}
+
 /// A request that renews a lease.
 pub(super) struct Renewal {
     pub errand: u64,
@@ -126,8 +137,8 @@ pub(super) struct Began {
 
 impl Hold {
     pub(super) fn new(key: Name, holder: Name, named: bool, now: Instant) -> Self {
-        let (guards, sides, attempts, gate, longest, users, keep) = Default::default();
-        Self { key, holder, named, guards, sides, attempts, gate, until: now, longest, users, keep }
+        let (guards, sides, attempts, gate, overdue, longest, users, keep) = Default::default();
+        Self { key, holder, named, guards, sides, attempts, gate, until: now, overdue, longest, users, keep }
     }
 
     pub(super) fn names(&self) -> (&[u8], &[u8]) {
@@ -206,6 +217,25 @@ impl Hold {
         let (end, until, replicas, is_lost, trouble) = (end(until), self.until, began.replicas, false, None);
         self.guards.push(Guarded { id, side, end, replicas, until, is_lost, trouble });
         self.prolong(effects);
+    }
+
+    /// What is certain of a lease. A request that comes to the server after it, though it was sent before, cuts it to what that
+    /// request asks for.
+    pub(super) fn certain(&self, lease: Leased) -> Leased {
+        let may_cut = |it: &&Overdue| it.answered.is_none_or(|answered| answered >= lease.after);
+        let shortest = self.overdue.iter().filter(may_cut).map(|it| it.lease).min();
+        Leased { length: shortest.map_or(lease.length, |shortest| shortest.min(lease.length)), ..lease }
+    }
+
+    pub(super) fn is_overdue(&mut self, errand: u64, lease: Duration) {
+        self.overdue.push(Overdue { errand, lease, answered: None });
+    }
+
+    /// A request has come to the server, or never will.
+    pub(super) fn has_come(&mut self, errand: u64, now: Instant) {
+        // What was asked for so long ago is not waited for.
+        self.overdue.retain(|it| it.answered.is_none_or(|answered| answered + LATE_MAX > now));
+        self.overdue.iter_mut().filter(|it| it.errand == errand).for_each(|it| it.answered = Some(now));
     }
 
     /// The lease was restarted. Returns whether that came in time.

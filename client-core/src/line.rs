@@ -31,7 +31,7 @@ pub(super) const RENEWALS_MAX: usize = 1_000;
 const REDIRECTS_MAX: u8 = 5;
 
 /// For how long an answer that is overdue may still come.
-const LATE_MAX: Duration = Duration::from_secs(60);
+pub(super) const LATE_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Line {
     pub node: NodeId,
@@ -271,12 +271,29 @@ impl Engine {
 
     fn has_passed(&mut self, errand: &Errand) {
         if let Some(hold) = errand.gate {
+            self.has_come(hold, errand.id);
             self.opens_gate(hold, errand.id);
+        }
+    }
+
+    /// It has come to the server, or never will.
+    fn has_come(&mut self, hold: HoldId, errand: u64) {
+        let now = self.now;
+        self.holds.get_mut(&hold).into_iter().for_each(|hold| hold.has_come(errand, now));
+    }
+
+    /// The lease that a request asks for, if it asks for one.
+    fn lease_asked_by(&self, asker: Asker) -> Option<Duration> {
+        match asker {
+            Asker::Attempt(attempt) => Some(self.attempts.get(&attempt)?.asked),
+            Asker::Renewal(hold) => Some(self.holds.get(&hold)?.keep.as_ref()?.lease),
+            _ => None,
         }
     }
 
     /// An answer whose asker was told that it is overdue, or the word that it will not come.
     fn answered_late(&mut self, errand: Errand, sent_at: Instant, answer: Result<Reply, Fault>) {
+        errand.gate.into_iter().for_each(|hold| self.has_come(hold, errand.id));
         match errand.asker {
             Asker::Attempt(attempt) => self.attempt_answered_late(attempt, answer),
             Asker::Giving(giving) => self.giving_answered_late(giving, answer),
@@ -375,7 +392,11 @@ impl Engine {
             self.close(id);
         }
         for (errand, sent_at) in overdue {
+            let (gate, id, lease) = (errand.gate, errand.id, self.lease_asked_by(errand.asker));
             self.answered(errand, Some(node), sent_at, Err(Fault::timed_out()));
+            if let (Some(hold), Some(lease)) = (gate.and_then(|hold| self.holds.get_mut(&hold)), lease) {
+                hold.is_overdue(id, lease);
+            }
         }
     }
 

@@ -150,8 +150,11 @@ impl Engine {
     /// No answer has come in time. The next try goes over a new connection, and this answer may come still.
     pub(super) fn renewal_is_late(&mut self, id: HoldId, errand: u64) {
         if self.renewal(id, errand).is_some_and(|it| !std::mem::replace(&mut it.is_overdue, true)) {
+            let lease = self.renewal(id, errand).map_or(Duration::ZERO, |it| it.lease);
             if self.gives_up_at_gate(id) || self.give_up(errand) {
                 self.forget_renewal(id, errand);
+            } else if let Some(hold) = self.holds.get_mut(&id) {
+                hold.is_overdue(errand, lease);
             }
             self.opens_gate(id, errand);
             self.report(id, Renewed::Failed(Fault::timed_out()));
@@ -204,7 +207,8 @@ impl Engine {
         let Some(hold) = self.holds.get_mut(&id) else { return };
         let (lock, effects) = (hold.key.clone(), &mut self.effects);
         let lost = match renewed {
-            Renewed::Yes(lease) if hold.renewed(lease, now, effects) => {
+            Renewed::Yes(lease) if hold.renewed(hold.certain(lease), now, effects) => {
+                let lease = hold.certain(lease);
                 effects.push(Effect::Log(Log::Renewed { lock, holder: hold.holder.clone() }));
                 let next = hold.keep.as_mut().map(|keep| {
                     (keep.failing, keep.running) = (None, lease.length);
