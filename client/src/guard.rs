@@ -4,7 +4,7 @@ use crate::fencing::{Fenced, Unfenced};
 use crate::foreign::{heard, log};
 use crate::held_lock::HeldLock;
 use futures_util::StreamExt;
-use futures_util::future::{Either, OptionFuture, select};
+use futures_util::future::{Either, OptionFuture, join_all, select};
 use futures_util::stream::FuturesUnordered;
 use rlock_client_core::Error;
 use rlock_client_core::Fault;
@@ -169,14 +169,11 @@ impl<F> Guard<F> {
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
-        let mut releases: FuturesUnordered<_> = self.locks.iter_mut().map(HeldLock::release).collect();
-        let mut worst = None::<Error>;
-        while let Some(released) = heard(releases.next()).await {
-            // A loss says more than a doubt, and both say more than a server that does not reply.
-            let rank = |error: &Error| (error.loss().is_some(), error.is_lost());
-            worst = worst.into_iter().chain(released.err()).max_by_key(rank);
-        }
-        worst.map_or(Ok(()), Err)
+        // Not `FuturesUnordered`, which wakes its task for nothing, and with it another thread.
+        let released = heard(join_all(self.locks.iter_mut().map(HeldLock::release))).await;
+        // A loss says more than a doubt, and both say more than a server that does not reply.
+        let rank = |error: &Error| (error.loss().is_some(), error.is_lost());
+        released.into_iter().filter_map(Result::err).max_by_key(rank).map_or(Ok(()), Err)
     }
 
     fn names(&self) -> String {
