@@ -3,7 +3,7 @@
 use crate::support::{Ended, bare, run};
 use rlock_client::{Locks, testing};
 use rlock_testing::resp::{Frame, Protocol, Received, packed};
-use rlock_testing::{PATIENCE, Signal, send_signal, wait_until};
+use rlock_testing::{Client, PATIENCE, Server, Signal, send_signal, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -206,4 +206,149 @@ fn it_starts_at_once() {
     // 50 ms, and as much again for a build without optimization on a busy machine.
     let fastest = fastest.min().unwrap();
     assert!(fastest < Duration::from_millis(100), "{fastest:?}");
+}
+
+/// Each command and each shape of a reply, on both servers in both versions: a reply to a client that waits comes as `>`.
+const CONVERSATION: [&str; 62] = [
+    "a ACQUIRE l h 60000",
+    "a ACQUIRE l h 60000 FENCED",
+    "a ACQUIRE l other 60000",
+    "a ACQUIRE l other 60000 FENCED",
+    "a RENEW l h 60000",
+    "a RENEW l other 60000",
+    "a INSPECT l",
+    "a RELEASE l h",
+    "a RELEASE l h ALL",
+    "a RELEASE l h",
+    "a INSPECT l",
+    "a RACQUIRE rw h 60000",
+    "a RACQUIRE rw i 60000",
+    "a WACQUIRE rw i 60000",
+    "a INSPECT rw COUNT 1",
+    "a RENEW rw h 50000",
+    "a ACQUIRE rw h 60000",
+    "a RELEASE rw h READ",
+    "a RELEASE rw i",
+    "a PACQUIRE p h 60000 LIMIT 1",
+    "a PACQUIRE p i 60000 LIMIT 1",
+    "a PACQUIRE p i 60000",
+    "a INSPECT p",
+    "a RELEASE p h",
+    "a MACQUIRE 2 m n h 60000 FENCED",
+    "a MACQUIRE 2 n o i 60000",
+    "a MACQUIRE 2 n o i 60000 FENCED",
+    "a RELEASE m h",
+    "a BREAK n",
+    "a BREAK n",
+    "a EVENTS session-of-sixteen ACK 0",
+    "a ACQUIRE l h 60000",
+    "a ACQUIRE l i 60000 WAIT 0 SESSION session-of-sixteen 1",
+    "a ACQUIRE l j 60000 WAIT 1 SESSION session-of-sixteen 2",
+    "a ACQUIRE l k 60000 WAIT 0 MAX 1 SESSION session-of-sixteen 3",
+    "a ACQUIRE l i 60000 WAIT 0 SESSION session-of-fifteen- 1",
+    "a EVENTS session-of-sixteen WAIT 10000",
+    "a QUEUES",
+    "a INSPECT l",
+    "a SESSIONS",
+    "a CANCEL session-of-sixteen 9",
+    "a RELEASE l h",
+    "a EVENTS session-of-sixteen ACK 1",
+    "a CANCEL session-of-sixteen 1 2",
+    "a EVENTS session-of-sixteen ACK 7",
+    "a CANCEL session-of-sixteen",
+    "a CANCEL session-of-sixteen",
+    "b ACQUIRE l b 60000 WAIT 0 FENCED",
+    "a RELEASE l i",
+    "b >",
+    "b ACQUIRE l c 60000 WAIT 1",
+    "b >",
+    "b MACQUIRE 2 l m c 60000 WAIT 0",
+    "a RELEASE l b",
+    "b >",
+    "a ACQUIRE l",
+    "a ACQUIRE l h lease",
+    "a ACQUIRE l h 0",
+    "a ACQUIRE l h 60000 MAX 1",
+    "a ACQUIRE l h 60000 WAIT",
+    "a RELEASE l h WRONG",
+    "a EVENTS short",
+];
+
+/// A reply without times, addresses, and numbers of clients and sessions.
+fn without_accidents(reply: &str) -> String {
+    let reply = reply.replace("\": ", "\", ");
+    let mut words: Vec<_> = reply.split(", ").collect();
+    for place in 1..words.len() {
+        let is_accidental = |name: &&str| words[place - 1].ends_with(name);
+        if ["address\"", "client-id\"", "\"id\"", "-ms\"", "\"bytes\""].iter().any(is_accidental) {
+            words[place] = "some";
+        }
+    }
+    let is_long = |word: &str| word.chars().filter(char::is_ascii_digit).count() > 1;
+    words.into_iter().map(|word| if is_long(word) { "some" } else { word }).collect::<Vec<_>>().join(", ")
+}
+
+/// What is said on two connections to a server, in this version: the replies.
+fn conversation(mut send: impl FnMut(usize, &str), mut next: impl FnMut(usize) -> String) -> Vec<String> {
+    let mut replies = Vec::new();
+    for line in CONVERSATION {
+        let (who, command) = line.split_once(' ').unwrap();
+        let place = usize::from(who == "b");
+        let waits = place == 1 && command != ">";
+        if command != ">" {
+            send(place, &format!("RLOCK.{command}"));
+        }
+        if !waits {
+            replies.push(format!("{line}: {}", without_accidents(&next(place))));
+        }
+    }
+    replies
+}
+
+#[test]
+fn it_replies_as_the_module_does() {
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let hello = if protocol == Protocol::Resp3 { "HELLO 3" } else { "HELLO 2" };
+        let dev = Dev::start(&["--set", "tokens=count"]);
+        let connections = std::cell::RefCell::new([dev.connect(), dev.connect()]);
+        for connection in connections.borrow_mut().iter_mut() {
+            connection.protocol = protocol;
+            connection.say(hello);
+        }
+        let of_dev = conversation(
+            |place, command| {
+                let [a, b] = &mut *connections.borrow_mut();
+                if place == 0 {
+                    a.send(command)
+                } else {
+                    b.send(command)
+                }
+                if place == 1 && command.contains("WAIT 0") {
+                    a.until_one_waits();
+                }
+            },
+            |place| connections.borrow_mut()[place].next(),
+        );
+        let server = Server::start();
+        let clients = std::cell::RefCell::new([server.client(), server.client()]);
+        clients.borrow_mut().iter_mut().for_each(|client: &mut Client| _ = client.say(hello));
+        let of_module = conversation(
+            |place, command| {
+                let [a, b] = &mut *clients.borrow_mut();
+                let words: Vec<_> = command.split(' ').collect();
+                if place == 0 {
+                    a.send(&words)
+                } else {
+                    b.send(&words)
+                }
+                if place == 1 && command.contains("WAIT 0") {
+                    wait_until("one waits", || a.figure("waiters") == 1);
+                }
+            },
+            |place| clients.borrow_mut()[place].receive_in(protocol),
+        );
+        for (dev, module) in of_dev.iter().zip(&of_module) {
+            assert_eq!(dev, module);
+        }
+    }
 }
