@@ -85,7 +85,7 @@ impl Node {
         self.host.keyspace.borrow().now()
     }
 
-    /// `steady_ms`: a clock that nobody sets.
+    /// `steady_ms`: a clock that is never set.
     pub fn set_clocks(&mut self, unix_us: i64, steady_ms: i64) {
         self.host.keyspace.borrow_mut().set_now(unix_us / 1_000);
         self.host.steady_ms.set(steady_ms);

@@ -80,7 +80,7 @@ fn a_short_lease_that_is_asked_for_does_not_shorten_the_longer_one_of_its_owner(
 
 #[test]
 fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
-    let mut world = story("a renewal beside a fixed lease");
+    let mut world = story("a renewal next to a fixed lease");
     world.take(wants(owned(SECOND)));
     world.is_quiet();
     world.take(wants(Wanted { is_kept: false, ..owned(SECOND * 6) }));
@@ -94,7 +94,7 @@ fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
 }
 
 #[test]
-fn who_is_told_that_he_waits_by_a_session_that_has_ended_asks_again() {
+fn a_waiter_in_a_session_that_has_ended_asks_again() {
     let mut world = story("a session that has ended");
     world.take(wants(Wanted::of(0)));
     world.is_quiet();
@@ -102,7 +102,7 @@ fn who_is_told_that_he_waits_by_a_session_that_has_ended_asks_again() {
     world.take(wants(Wanted::of(0)));
     world.take(Move::Arrives(own));
     world.take(Move::Answers(own));
-    // The session is opened, and who waits asks by it; but his answer stays on its way.
+    // The session is opened, and the waiter asks by it, but its answer stays on its way.
     everything_arrives(&mut world);
     assert!(answer(&mut world, Some(own)));
     world.take(Move::Arrives(own));
@@ -113,7 +113,7 @@ fn who_is_told_that_he_waits_by_a_session_that_has_ended_asks_again() {
     world.is_quiet();
     world.take(Move::Waits(SECOND));
     world.is_quiet();
-    assert_eq!(world.programs[0].granted.len(), 2, "nobody has the lock, and one waits");
+    assert_eq!(world.programs[0].granted.len(), 2, "the lock is free, and one waits");
     world.comes_to_rest();
 }
 
@@ -247,7 +247,7 @@ fn a_lease_does_not_wait_for_a_silent_request_of_its_owner() {
             world.take(next);
         }
     }
-    assert!(!world.programs[0].guards[&1].is_lost, "nobody renewed it");
+    assert!(!world.programs[0].guards[&1].is_lost, "no renewal has come");
     world.comes_to_rest();
 }
 
@@ -257,7 +257,7 @@ fn confirmed(lease: Duration) -> Wanted {
 
 #[test]
 fn what_an_owner_is_granted_without_a_replica_is_not_confirmed_by_it() {
-    let mut world = story("a grant without a replica, of an owner who has one");
+    let mut world = story("a grant without a replica, of an owner that has one");
     world.take(wants(confirmed(SECOND)));
     world.is_quiet();
     world.take(Move::ReplicaStalls(1));

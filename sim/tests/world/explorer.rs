@@ -112,14 +112,14 @@ fn one_after_the_other() {
     explore(&Small::new("one after the other", script, 1, 6));
 }
 
-/// Who waits goes away.
+/// The waiter goes away.
 #[test]
 fn a_wait_that_is_abandoned() {
     let script = vec![acquire(wants(0)), acquire(wants(0)), Move::Abandon { program: 0, attempt: 2 }, release(1)];
     explore(&Small::new("a wait that is abandoned", script, 0, 8));
 }
 
-/// Who asks goes away before he is answered.
+/// The caller goes away before it is answered.
 #[test]
 fn a_try_that_is_abandoned() {
     let script = vec![acquire(wants(0)), Move::Abandon { program: 0, attempt: 1 }, Move::Settle(0)];

@@ -1,4 +1,4 @@
-//! A program with the shipped client: what its callers want, what they have, and what they were told.
+//! A program with the shipped client: what its callers want, what they have, and what was reported to them.
 
 use crate::clock::Clock;
 use crate::server::Name;
@@ -37,7 +37,7 @@ impl Wanted {
 pub struct Caller {
     pub wanted: Wanted,
     pub holder: Name,
-    /// By when it must be told.
+    /// By when it must get an answer.
     pub by: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ pub struct Program {
     answers: BTreeMap<CallerId, Answer>,
     leases: BTreeMap<GuardId, Lease>,
     callers: u64,
-    /// Where it was told the master is.
+    /// Where the master is, as far as it knows.
     pub believed_master: usize,
     /// By when a look-up under way is answered.
     pub looks_by: Option<Duration>,
@@ -208,7 +208,7 @@ impl Program {
         CALLERS + self.callers
     }
 
-    /// For how long a guard is known to hold, as far as its caller was told.
+    /// For how long a guard is known to hold, as far as its caller knows.
     pub fn left(&self, grant: &Grant, at: Duration) -> Duration {
         let lease = self.leases.get(&grant.guard).filter(|lease| lease.lost.is_none());
         lease.map_or(Duration::ZERO, |lease| lease.until.saturating_duration_since(self.now(at)))

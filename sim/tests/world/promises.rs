@@ -20,7 +20,7 @@ impl World {
         for (id, caller) in &self.programs[program].attempts {
             // To be confirmed has a time of its own.
             let by = caller.by.filter(|_| !caller.wanted.confirmed && !self.is_stalled(program));
-            assert!(by.is_none_or(|by| now < by), "attempt {id} was to be told by {:?}", caller.by);
+            assert!(by.is_none_or(|by| now < by), "attempt {id} was to be answered by {:?}", caller.by);
         }
     }
 
@@ -37,7 +37,7 @@ impl World {
             let Guard { key, holder, .. } = guard;
             if left.is_zero() {
                 let was_known_to_hold = guard.until.is_some_and(|until| until > now);
-                assert!(!was_known_to_hold || is_told, "{holder} is lost and was not told so");
+                assert!(!was_known_to_hold || is_told, "{holder} is lost, and that was not reported");
                 assert!(!is_calm || !guard.is_kept || is_stalled, "{holder} is lost though nothing went wrong");
                 guard.is_lost = true;
                 continue;
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// No two holders believe in a lock at one time, unless somebody took it away from one of them.
+    /// No two holders are sure of a lock at one time, unless another client deleted it.
     fn check_exclusion(&self) {
         if self.has_failed_over && !self.protection.promises_one_holder {
             return;
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// What callers are told is true.
+    /// What is reported to callers is true.
     pub fn hears(&mut self, program: usize, heard: Heard) {
         match heard {
             Heard::Granted { guards } => {
@@ -161,9 +161,9 @@ impl World {
         let Releasing { key, holder, released_before, was_known_to_hold, is_named, .. } = releasing;
         let was_released = self.released_by_servers(key, holder) > *released_before;
         match result {
-            Ok(()) => assert!(was_released, "{holder} was told that it was held, and no server has said so"),
+            Ok(()) => assert!(was_released, "{holder} was reported as released, and no server has said so"),
             Err(error) if error.is_lost() && !error.is_in_doubt() && *was_known_to_hold && !is_named => {
-                assert!(!was_released, "{holder} was released, and its caller is told that it was lost");
+                assert!(!was_released, "{holder} was released, and is reported as lost");
             }
             Err(error) => assert!(!self.is_calm || !releasing.is_kept, "nothing went wrong: {error}"),
         }
@@ -240,7 +240,7 @@ impl World {
                 break;
             }
             let waiting: Vec<_> = self.programs.iter().flat_map(|it| it.attempts.keys()).collect();
-            assert!(self.at < end, "waiters are told: {waiting:?}");
+            assert!(self.at < end, "waiters get an answer: {waiting:?}");
             self.take(Move::Passes);
         }
         if self.is_calm {
@@ -275,7 +275,7 @@ impl World {
             assert!(!server.is_master() || server.node.engine.is_clean(), "the engine of server {number} is clean");
             assert_eq!(server.node.engine.fault(), None);
         }
-        assert!(self.is_settled(), "each caller that asked was told that nothing is left");
+        assert!(self.is_settled(), "each caller that asked knows that nothing is left");
         for program in &self.programs {
             assert_eq!(program.engine.kept(), Kept::default(), "nothing is left of program {}", program.number);
             assert!(!program.engine.has_unfinished());

@@ -844,7 +844,7 @@ fn wire_of(connection: u64) -> Wire {
     Wire { program, line: connection % OF_PROGRAM }
 }
 
-/// A history that has failed is told.
+/// A history that has failed is printed.
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() && self.is_told {
