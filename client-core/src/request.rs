@@ -117,12 +117,18 @@ pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
 }
 
 /// A command of rlock, by its table.
+/// Most requests are no longer.
+const LENGTH: usize = 192;
+
 fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
-    let (mut count, mut length) = (0, 0);
-    request.write(command, |word| (count, length) = (count + 1, length + word.len() + 10));
-    let mut bytes = Vec::with_capacity(length);
+    let (mut count, mut words) = (0, Vec::with_capacity(LENGTH));
+    request.write(command, |word| {
+        count += 1;
+        resp::word(&mut words, word);
+    });
+    let mut bytes = Vec::with_capacity(words.len() + 5);
     resp::head(&mut bytes, b'*', count);
-    request.write(command, |word| resp::word(&mut bytes, word));
+    bytes.append(&mut words);
     bytes
 }
 

@@ -43,8 +43,16 @@ pub(crate) fn word(out: &mut Vec<u8>, word: &[u8]) {
 
 pub(crate) fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
     out.push(mark);
-    out.extend_from_slice(length.to_string().as_bytes());
+    digits(out, length);
     out.extend_from_slice(b"\r\n");
+}
+
+/// A number without an allocation: half of all that is sent are lengths.
+fn digits(out: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        digits(out, number / 10);
+    }
+    out.push(b"0123456789"[number % 10]);
 }
 
 /// Reads replies from what comes in pieces of any size; no piece makes it start again.
