@@ -9,7 +9,8 @@
 
 use super::request::{Ahead, Asked, Busy, Effect, Obstacle, Release, Released, Renewed, Verdict, Wish};
 use super::{
-    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Record, Refusal, Side, UnixMs, permits, plain, read_write,
+    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Permits, Record, Refusal, Side, UnixMs, permits, plain,
+    read_write,
 };
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
@@ -64,20 +65,6 @@ fn busy(
     Ok(Verdict::Busy(Busy { left_ms, waits_for_itself: side == Side::Write && reads, obstacle }))
 }
 
-/// The same, decided for the lock as it will be once every holder has released it.
-fn acquire_freed<H>(
-    record: &impl Record,
-    wish: &Wish<H>,
-    grace: Grace,
-    now: UnixMs,
-) -> Result<Option<Effect>, Refusal> {
-    let end = end_of_lease(record, wish, grace, now)?;
-    if grace.is_running() {
-        return Ok(None);
-    }
-    grant(record, wish, Observed::Free, end, grace, now)
-}
-
 /// # Errors
 /// The refusals that do not depend on what the lock holds.
 fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, grace: Grace, now: UnixMs) -> Result<UnixMs, Refusal> {
@@ -104,7 +91,7 @@ fn grant<H>(
         Side::Plain => plain::acquire(record, asked),
         Side::Read => read_write::acquire_read(record, asked),
         Side::Write => read_write::acquire_write(record, asked),
-        Side::Permit(limit) => permits::begin(record, limit, asked).map(Some),
+        Side::Permit(limit) => permits::grant(record, Permits::default(), limit, asked).map(Some),
     }
 }
 
@@ -165,7 +152,11 @@ pub fn hand_over<H>(
     grace: Grace,
     now: UnixMs,
 ) -> Option<HandOver> {
-    let granted = acquire_freed(record, next, grace, now).ok()??;
+    if grace.is_running() {
+        return None;
+    }
+    let end = end_of_lease(record, next, grace, now).ok()?;
+    let granted = grant(record, next, Observed::Free, end, grace, now).ok()??;
     // The lock is not free, so a waiter of Redisson's can act only in two cases: readers may join a new reader, and a
     // client that sleeps until the old lease ends must know of one that ends before it.
     let can_act = next.side == Side::Read || granted.changes.ends_before(record.expiry());

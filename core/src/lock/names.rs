@@ -7,6 +7,7 @@
 //! A name is built from pieces in a buffer on the stack, since every command that frees a lock needs one.
 
 use super::Unlock;
+use std::borrow::Cow;
 
 /// Names up to this length are built on the stack.
 const ON_THE_STACK: usize = 256;
@@ -26,9 +27,11 @@ pub fn fencing_counter<R>(key: &[u8], use_name: impl FnOnce(&[u8]) -> R) -> R {
 
 /// Calls `use_name` with the key that carries the lease of this holder's read hold number `index`.
 pub fn read_hold<R>(key: &[u8], holder: &[u8], index: i64, use_name: impl FnOnce(&[u8]) -> R) -> R {
-    let mut digits = Digits::new();
+    // Most holders hold once, and formatting costs more than all the rest.
+    let one_digit = usize::try_from(index).ok().and_then(|index| b"0123456789".get(index..=index));
+    let digits = one_digit.map_or_else(|| index.to_string().into_bytes().into(), Cow::Borrowed);
     let (open, close) = braces(key);
-    with_joined(&[open, key, close, b":", holder, b":rwlock_timeout:", digits.of(index)], use_name)
+    with_joined(&[open, key, close, b":", holder, b":rwlock_timeout:", &digits], use_name)
 }
 
 /// Calls `use_name` with the field that counts this holder's write holds.
@@ -75,29 +78,6 @@ fn with_joined<R>(pieces: &[&[u8]], use_name: impl FnOnce(&[u8]) -> R) -> R {
     }
     let length = ON_THE_STACK.saturating_sub(free.len());
     use_name(buffer.get(..length).unwrap_or_default())
-}
-
-/// A number in decimal, without an allocation.
-struct Digits([u8; 20]);
-
-impl Digits {
-    fn new() -> Self {
-        Self([0; 20])
-    }
-
-    fn of(&mut self, number: i64) -> &[u8] {
-        use std::io::Write;
-        // Most holders hold once, and formatting costs more than all the rest.
-        if let Some(digit) = u8::try_from(number).ok().filter(|digit| *digit < 10) {
-            self.0[0] = b'0'.wrapping_add(digit);
-            return &self.0[..1];
-        }
-        let mut free = &mut self.0[..];
-        // Twenty bytes hold every i64, sign included, so this cannot fail.
-        let _ = write!(free, "{number}");
-        let length = 20_usize.saturating_sub(free.len());
-        self.0.get(..length).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]

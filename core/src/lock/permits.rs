@@ -120,20 +120,12 @@ pub(super) fn acquire(record: &impl Record, limit: Limit, ahead: Ahead, asked: A
 ///
 /// # Errors
 /// Where a counter of tokens cannot count.
-fn grant(record: &impl Record, permits: Permits, limit: Limit, asked: Asked) -> Result<Effect, Refusal> {
+pub(super) fn grant(record: &impl Record, permits: Permits, limit: Limit, asked: Asked) -> Result<Effect, Refusal> {
     if asked.observed == Observed::Free {
         let begin = Change::Begin { side: Side::Permit(limit), end: asked.end };
         return asked.granted(record, [Some(begin), None, None], true);
     }
     asked.granted(record, set(record, permits, asked.end), true)
-}
-
-/// The grant of the first permit of all.
-///
-/// # Errors
-/// As above.
-pub(super) fn begin(record: &impl Record, limit: Limit, asked: Asked) -> Result<Effect, Refusal> {
-    grant(record, Permits::default(), limit, Asked { observed: Observed::Free, ..asked })
 }
 
 /// This holder's permit ends then, beside those of others.

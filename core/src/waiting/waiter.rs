@@ -20,17 +20,7 @@ impl Names {
     /// Of a ticket. Both are short: a command refuses longer ones.
     #[must_use]
     pub fn of_ticket(holder: &[u8], ticket: &[u8]) -> Self {
-        // Most names fit in here; so only what is kept is allocated.
-        let mut room = [0; 128];
-        let both = match room.split_at_mut_checked(holder.len()) {
-            Some((first, rest)) if ticket.len() <= rest.len() => {
-                first.copy_from_slice(holder);
-                rest.iter_mut().zip(ticket).for_each(|(place, byte)| *place = *byte);
-                let length = holder.len().saturating_add(ticket.len());
-                room.get(..length).unwrap_or_default().into()
-            }
-            _ => [holder, ticket].concat().into(),
-        };
+        let both = holder.iter().chain(ticket).copied().collect();
         Self { both, holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
     }
 
