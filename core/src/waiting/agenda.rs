@@ -10,24 +10,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// What is kept of each lock with waiters.
-#[allow(clippy::struct_excessive_bools, reason = "four notes that have nothing to do with each other")]
 #[derive(Debug, Default)]
 pub struct Notes {
     /// Whether the lock must be looked at.
     pub is_changed: bool,
     /// Whether the lock is in the list of changed locks.
     pub is_listed: bool,
-    /// Whether the lock is in the list of those that the current command has changed.
-    pub is_by_command: bool,
-    /// Whether a release has freed the lock, and lets waiters in one after the other.
-    pub released: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     /// Locks to look at, among them some that no longer need a look.
     pub changed: VecDeque<LockId>,
-    /// The locks among them that the current command has changed.
+    /// The locks among them that the current command has changed, some of which no longer need a look.
     pub by_command: VecDeque<LockId>,
     /// What blocked clients were granted that were gone before they could be told.
     pub to_release: VecDeque<Untold>,

@@ -298,7 +298,8 @@ impl<C> Engine<C> {
             return most.map(|_| ()).ok_or(Rejected::QueueFull);
         };
         let most = host.limit(Kept::Tickets).filter(|most| fits(self.claims_of_tickets(), most.all));
-        let fits_user = fits(self.claims_of_user(session), most.ok_or(Rejected::TicketsFull)?.of_user());
+        let of_user = self.sessions.get(session).map_or(0, |session| session.owner.claims.get());
+        let fits_user = fits(of_user, most.ok_or(Rejected::TicketsFull)?.of_user());
         if fits_user { Ok(()) } else { Err(Rejected::TicketsOfUserFull) }
     }
 
@@ -376,9 +377,8 @@ impl<C> Engine<C> {
         let settled = self.settle(host, lock, Trigger::Command);
         let record = host.open(key, wish.holder);
         match settled {
-            Settled::NobodyWaits => opened(record, Ahead::Nobody),
-            // Of another kind of lock they would be kept out for good.
-            Settled::MayBeOvertaken(overtaken) if wish.side == Side::Plain => {
+            // By another kind of lock they would be kept out for good.
+            Settled::MayBeOvertaken(overtaken) if overtaken.is_empty() || wish.side == Side::Plain => {
                 Opened { record, ahead: Ahead::Nobody, overtaken }
             }
             _ => opened(record, Ahead::Someone),
@@ -454,7 +454,8 @@ impl<C> Engine<C> {
             return Ok(Polled::Answered(session));
         };
         host.waits(None, Some((&client, WaitsFor::Events(session))));
-        self.wait_for_events(session, client, limit_ms, now);
+        self.sessions.wait(session, client, limit_ms, now);
+        self.returns(session, now);
         Ok(Polled::Waits(session))
     }
 
@@ -493,27 +494,20 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Closes a session for its process, and returns how many of its tickets waited. Of most sessions nothing is left then;
-    /// what is left of a large one goes in the next turns of the server.
-    pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
-        let (tickets, call) = self.close(session);
-        host.watch(self);
-        if let Some(call) = call {
-            host.answer(call, Answer::Events);
-        }
-        while !host.turn_is_over() && self.tidy(session) {
-            host.watch(self);
-        }
-        tickets
-    }
-
     /// A blocked client waits no longer, whatever for. Returns it if it has not been unblocked. What it was granted and not
     /// told is released.
     pub fn stop_waiting(&mut self, what: WaitsFor, now: UnixMs, is_it: impl Fn(&C) -> bool) -> Option<C> {
         match what {
             WaitsFor::Lock(ticket) => self.gone(ticket),
-            WaitsFor::Events(session) => self.stop_waiting_for_events(session, now, is_it),
-            WaitsFor::Cancel => self.stop_waiting_for_cancel(is_it),
+            WaitsFor::Events(session) => {
+                self.sessions.get(session)?.poll().filter(|poll| is_it(poll))?;
+                self.sessions.take_poll(session, now)
+            }
+            // The rest of its tickets is taken back all the same.
+            WaitsFor::Cancel => {
+                let mut waiting = self.cancelling.iter_mut().map(|cancelling| &mut cancelling.client);
+                waiting.find(|client| client.as_ref().is_some_and(&is_it))?.take()
+            }
             WaitsFor::Answer => None,
         }
     }

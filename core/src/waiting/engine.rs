@@ -204,12 +204,6 @@ impl<C> Engine<C> {
         self.sessions.waiting_claims.saturating_add(self.sessions.event_claims)
     }
 
-    /// The same, of all sessions of the user of this one.
-    #[must_use]
-    pub fn claims_of_user(&self, session: SessionId) -> usize {
-        self.sessions.get(session).map_or(0, |session| session.owner.claims.get())
-    }
-
     /// The session of a claim.
     fn session_of(&self, claim: Ticket) -> Option<SessionId> {
         self.queues.waiter(waiter_of(&self.queues, claim))?.session()
@@ -294,14 +288,8 @@ impl<C> Engine<C> {
     /// Takes out a waiter that is granted its locks now. What a blocked client was granted is kept until it is told.
     pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Effect], now: UnixMs) -> Option<Delivery<C>> {
         let outcome = Outcome::Granted { token: grants.first()?.token };
-        let beside = self.claims.beside(waiter);
-        let mut hands_off = false;
-        for claim in beside.iter().chain([&waiter]) {
-            let lock = self.queues.lock_of(*claim)?;
-            hands_off |= self.queues.kept(lock).is_some_and(|notes| notes.released);
-        }
-        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(u64::from(hands_off));
-        let others: Vec<_> = beside.into_iter().filter_map(|claim| Some(self.take(claim, true)?.key)).collect();
+        let others: Vec<_> =
+            self.claims.beside(waiter).into_iter().filter_map(|claim| Some(self.take(claim, true)?.key)).collect();
         let left = self.take(waiter, true)?;
         self.counters.waited.add(now.saturating_sub(left.since));
         self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
@@ -315,7 +303,7 @@ impl<C> Engine<C> {
     }
 
     /// What is told of a waiter that has left. `beside` is that of its locks other than the first one.
-    fn tell(
+    pub(super) fn tell(
         &mut self,
         Left { waiter, database, key, .. }: Left<Waiter<C>>,
         outcome: Outcome,
@@ -342,18 +330,6 @@ impl<C> Engine<C> {
     /// How long the grants since the last call took, if there were any.
     pub fn take_serving_ms(&mut self) -> Option<i64> {
         self.serving.take().map(|(first, last)| last.saturating_sub(first))
-    }
-
-    /// Notes that the blocked client has got the answer with its grant.
-    pub(super) fn delivered(&mut self, ticket: Ticket) {
-        self.untold.remove(&ticket);
-    }
-
-    /// Takes a waiter out, which is told this outcome.
-    pub(super) fn leave_with(&mut self, waiter: Ticket, outcome: Outcome, now: UnixMs) -> Option<Delivery<C>> {
-        let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
-        let left = self.leave(waiter)?;
-        Some(self.tell(left, outcome, Beside { keys, tokens: Vec::new() }, now))
     }
 
     /// Takes a waiter out, with all its claims. The waiters behind it may have waited for it only.

@@ -15,11 +15,6 @@ impl<C> Engine<C> {
         self.grace.is_told = false;
     }
 
-    /// This server is a replica now.
-    pub(super) fn end_grace(&mut self) {
-        self.grace.begun = Begun::No;
-    }
-
     /// The grace as it is now.
     #[inline]
     pub(super) fn grace<H: Host<Client = C>>(&mut self, host: &H) -> Grace {

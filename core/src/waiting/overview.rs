@@ -44,7 +44,7 @@ impl<C> Session<C> {
             number: self.number,
             name: Rc::clone(&self.name),
             owner: Rc::clone(&self.owner.name),
-            connection: self.connection.filter(|_| self.is_connected()),
+            connection: self.open_connection(),
             is_attended: self.is_attended(now),
             tickets,
             events,

@@ -17,6 +17,7 @@ use super::agenda::Untold;
 use super::claims::waiter_of;
 use super::engine::{Delivery, Engine};
 use super::host::{Act, Host, OwnText, Paused, Permission, Purpose, Text, Trigger};
+use super::outbox::Beside;
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
@@ -39,11 +40,11 @@ pub(super) enum Tried {
     Granted(UnixMs, Vec<Effect>),
     /// The lock that is looked at is not to be had now; with what is left of it.
     Busy(i64),
-    /// Another of its locks is not to be had now. Whether the lock that is looked at is free.
-    Lacks { is_free: bool },
+    /// The lock that is looked at is free, and another of its locks is not to be had now.
+    Lacks,
     /// The locks would be granted, but not now: see [`Permission::Later`].
     Later(i64),
-    /// It is to be let go with this outcome.
+    /// It is let go with this outcome.
     Told(Outcome),
 }
 
@@ -61,10 +62,9 @@ struct Look<'a> {
 /// How far serving a lock has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
-    NobodyWaits,
     /// The first waiter cannot have the lock now, or the lock is kept for one.
     SomeoneWaits,
-    /// The lock is free, and all its waiters lack another one and may be overtaken.
+    /// The lock has no waiters, or is free, and all of these lack another lock and may be overtaken.
     MayBeOvertaken(Vec<Ticket>),
     /// The agenda has the rest.
     TurnIsOver,
@@ -75,7 +75,7 @@ impl<C> Engine<C> {
     pub(super) fn settle<H: Host<Client = C>>(&mut self, host: &H, lock: LockName<'_>, trigger: Trigger) -> Settled {
         match self.queues.find(lock) {
             Some(id) => self.settle_queue(host, id, lock, trigger),
-            None => Settled::NobodyWaits,
+            None => Settled::MayBeOvertaken(Vec::new()),
         }
     }
 
@@ -118,29 +118,20 @@ impl<C> Engine<C> {
             self.seen(id);
             let (claim, waiter) = match next {
                 Ok(Some(next)) => next,
-                Ok(None) if before.is_empty() => return Some(Settled::NobodyWaits),
                 Ok(None) => return Some(Settled::MayBeOvertaken(before)),
                 Err(TurnIsOver) => {
                     self.changed(id);
                     return Some(Settled::TurnIsOver);
                 }
             };
-            if self.is_dismissed(waiter) {
-                self.let_go(host, waiter, Outcome::NowReplica);
-                return None;
-            }
             // Another kind of lock would keep those before it out for good.
             let is_plain = || self.queues.waiter(waiter).is_some_and(|wait| wait.side == Side::Plain);
             if !before.is_empty() && (before.len() > CHECKED_MAX || !is_plain()) {
-                self.set_recheck_at(id, None);
+                self.queues.set_lease_end(id, None);
                 return Some(Settled::SomeoneWaits);
             }
             let end = match self.try_waiter(host, &Look { claim, waiter, before: &before, lock, trigger }) {
-                Tried::Granted(..) => return None,
-                Tried::Told(outcome) => {
-                    self.let_go(host, waiter, outcome);
-                    return None;
-                }
+                Tried::Granted(..) | Tried::Told(_) => return None,
                 Tried::Later(ms) => {
                     if ms > 0 {
                         self.rest(host, ms);
@@ -148,17 +139,16 @@ impl<C> Engine<C> {
                     self.changed(id);
                     return Some(Settled::SomeoneWaits);
                 }
-                Tried::Lacks { is_free: true } if self.may_be_overtaken(waiter) => {
+                Tried::Lacks if self.may_be_overtaken(waiter) => {
                     before.push(waiter);
                     after = Some(claim);
                     continue;
                 }
                 // The lock is looked at again when something happens to one that this waiter lacks.
-                Tried::Lacks { is_free: true } => None,
-                Tried::Lacks { is_free: false } => lease_end(host.now(), host.left_ms(lock)),
+                Tried::Lacks => None,
                 Tried::Busy(left_ms) => lease_end(host.now(), left_ms),
             };
-            self.set_recheck_at(id, end);
+            self.queues.set_lease_end(id, end);
             return Some(Settled::SomeoneWaits);
         }
     }
@@ -195,66 +185,63 @@ impl<C> Engine<C> {
 
     /// Grants a waiter its locks, if it can have each.
     fn try_waiter<H: Host<Client = C>>(&mut self, host: &H, look: &Look<'_>) -> Tried {
-        let &Look { waiter, lock, trigger, .. } = look;
+        let &Look { waiter, lock, .. } = look;
         let Some(wish) = self.queues.waiter(waiter).map(Waiter::wish) else { return Tried::Busy(0) };
-        let (grace, is_set) = (self.grace(host), self.claims.of_several(waiter).is_some());
         let (mut keys, mut overtaken) = (Vec::new(), look.before.to_vec());
-        let tried = if is_set {
-            self.try_all(host, look, &wish, &mut keys, &mut overtaken)
-        } else {
-            acquire_for(host, lock, &wish, grace, trigger)
-        };
+        let tried = self.obstacle(host, look, &wish, &mut overtaken).unwrap_or_else(|| {
+            keys = self.keys_of(waiter);
+            grant_all(host, look, &keys, &wish, self.grace(host))
+        });
         // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
         self.read_notes(host);
-        let Tried::Granted(at, grants) = &tried else { return tried };
-        if grants.iter().any(|grant| grant.changes.begins()) {
-            self.are_overtaken(overtaken);
+        if let Tried::Told(outcome) = tried {
+            self.let_go(host, waiter, outcome);
         }
+        let Tried::Granted(at, grants) = &tried else { return tried };
+        self.are_overtaken(overtaken);
         if !self.granted(host, waiter, grants, *at) {
             // Its client went within the very write that has granted it its locks.
-            let (key, others) =
-                keys.split_first().map_or((lock.key.into(), &[][..]), |(key, rest)| (Rc::clone(key), rest));
-            let (database, others, holder, side) = (lock.database, others.into(), wish.holder, wish.side);
+            let key = keys.first().cloned().unwrap_or_else(|| lock.key.into());
+            let (database, others) = (lock.database, keys.into_iter().skip(1).collect());
+            let (holder, side) = (wish.holder, wish.side);
             self.agenda.to_release.push_back(Untold { database, key, others, holder, side });
         }
         tried
     }
 
-    /// The same of a waiter for several locks. `overtaken` is what it would overtake in this line, and then in all; `keys`
-    /// gets its keys before they are granted.
-    fn try_all<H: Host<Client = C>>(
+    /// Why a waiter cannot have all its locks now; None if it can. `overtaken` is what it would overtake in this line, and then
+    /// in all. Most looks find a lock busy, so the server is asked about keys only after this.
+    fn obstacle<H: Host<Client = C>>(
         &mut self,
         host: &H,
-        &Look { claim, waiter, before, lock, trigger }: &Look<'_>,
+        look: &Look<'_>,
         wish: &Wish<Names>,
-        keys: &mut Vec<Rc<[u8]>>,
         overtaken: &mut Vec<Ticket>,
-    ) -> Tried {
-        if self.agenda.is_confined || !host.allows(Act::TouchAnyKey) {
-            return Tried::Later(0);
+    ) -> Option<Tried> {
+        let &Look { claim, waiter, lock, .. } = look;
+        if self.is_dismissed(waiter) {
+            return Some(Tried::Told(Outcome::NowReplica));
         }
-        let grace = self.grace(host);
+        let (grace, count) = (self.grace(host), self.claims.all(&waiter).len());
+        if count > 1 && (self.agenda.is_confined || !host.allows(Act::TouchAnyKey)) {
+            return Some(Tried::Later(0));
+        }
         // Behind others that lack another lock it is free to each, and the server was fit for them.
-        let is_free = if before.is_empty() {
-            if let Permission::Later(ms) = host.permission(None, Purpose::Grant) {
-                return Tried::Later(ms);
-            }
-            match look(host, lock, wish, grace) {
-                Ok(Verdict::Granted(effect)) => effect.changes.begins(),
-                Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
-                Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+        let is_free = if look.before.is_empty() {
+            match begins_lock(host, look, wish, grace) {
+                Ok(begins) => begins,
+                Err(obstacle) => return Some(obstacle),
             }
         } else {
             true
         };
-        let count = self.claims.all(&waiter).len();
-        let lacked = self.claims.of_several(waiter).map_or(0, |several| several.lacks);
         if !is_free {
             // They wait for the holder that asks once more.
             overtaken.clear();
         }
         // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
         // their order would each be looked at again with every release.
+        let lacked = self.claims.of_several(waiter).map_or(0, |several| several.lacks);
         for number in (lacked..count).chain(0..lacked) {
             let other = self.claims.all(&waiter).get(number).copied();
             let Some(other) = other.filter(|other| *other != claim) else { continue };
@@ -264,16 +251,12 @@ impl<C> Engine<C> {
                     if let Some(several) = self.claims.of_several_mut(waiter) {
                         several.lacks = number;
                     }
-                    return Tried::Lacks { is_free };
+                    return Some(if is_free { Tried::Lacks } else { Tried::Busy(host.left_ms(lock)) });
                 }
-                Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
+                Err(refusal) => return Some(Tried::Told(Outcome::Refused(refusal))),
             }
         }
-        *keys = self.keys_of(waiter);
-        match grant_all(host, lock, keys, wish, grace, trigger) {
-            Tried::Lacks { .. } => Tried::Lacks { is_free },
-            tried => tried,
-        }
+        None
     }
 
     /// The waiters that one claim of a waiter overtakes if it is granted now; None if it cannot be.
@@ -342,7 +325,7 @@ impl<C> Engine<C> {
         }
         let lock = LockName { database: host.database(), key: key.as_ref() };
         let Some(id) = self.queues.find(lock) else { return host.commit(record, plan, Vec::new()) };
-        self.set_released(id, true);
+        let granted_before = self.counters.waited.count();
         let may_hand_over = plan.changes.frees()
             && trigger == Trigger::Command
             && !matches!(host.permission(None, Purpose::Grant), Permission::Later(_));
@@ -352,11 +335,12 @@ impl<C> Engine<C> {
             }
             _ => host.commit(record, plan, Vec::new()).map(|()| None),
         };
-        let settled = settled.map(|settled| settled.unwrap_or_else(|| self.settle_queue(host, id, lock, trigger)));
-        if !matches!(settled, Ok(Settled::TurnIsOver)) {
-            self.set_released(id, false);
+        if settled?.is_none() {
+            self.settle_queue(host, id, lock, trigger);
         }
-        settled.map(|_| ())
+        let granted = self.counters.waited.count().wrapping_sub(granted_before);
+        self.counters.hand_offs = self.counters.hand_offs.wrapping_add(granted);
+        Ok(())
     }
 
     /// Whether a waiter needs no other lock, and is not about to be dismissed.
@@ -424,10 +408,10 @@ impl<C> Engine<C> {
 
     /// Takes a waiter out, which is told this outcome.
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
-        let now = host.now();
-        if let Some(delivery) = self.leave_with(waiter, outcome, now) {
-            self.deliver(host, delivery);
-        }
+        let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
+        let Some(left) = self.leave(waiter) else { return };
+        let delivery = self.tell(left, outcome, Beside { keys, tokens: Vec::new() }, host.now());
+        self.deliver(host, delivery);
     }
 
     fn deliver<H: Host<Client = C>>(&self, host: &H, delivery: Delivery<C>) {
@@ -446,61 +430,58 @@ fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace)
     lock::acquire(&record, wish, Ahead::Nobody, grace, host.now())
 }
 
-/// Grants a waiter its locks, each of which it may have. The server has checked the command on `lock` only.
+/// Whether the grant of the lock that is looked at would begin it, as if no waiter were before this one.
+///
+/// # Errors
+/// With the reason why it cannot be granted now.
+fn begins_lock<H: Host>(
+    host: &H,
+    &Look { lock, trigger, .. }: &Look<'_>,
+    wish: &Wish<Names>,
+    grace: Grace,
+) -> Result<bool, Tried> {
+    let permission = host.permission(None, Purpose::Grant);
+    if let Permission::Later(ms) = permission {
+        return Err(Tried::Later(ms));
+    }
+    match look(host, lock, wish, grace) {
+        Ok(Verdict::Granted(effect)) => Ok(effect.changes.begins()),
+        Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
+            // It would be granted after the grace, unless its slot has moved meanwhile.
+            let may_move = trigger == Trigger::Event && permission == Permission::OfKey;
+            let has_moved = obstacle != Obstacle::Others && may_move && is_elsewhere(host, lock);
+            Err(if has_moved { Tried::Told(Outcome::SlotMoved) } else { Tried::Busy(left_ms) })
+        }
+        Err(refusal) => Err(Tried::Told(Outcome::Refused(refusal))),
+    }
+}
+
+/// Whether a lock is another server's now.
+fn is_elsewhere<H: Host>(host: &H, lock: LockName<'_>) -> bool {
+    let _selected = host.select(lock.database);
+    host.permission(Some(host.own(lock.key).lend()), Purpose::Grant) == Permission::Elsewhere
+}
+
+/// Grants a waiter its locks, each of which it may have. The server has checked the command on the lock that is looked at only.
 fn grant_all<H: Host>(
     host: &H,
-    lock: LockName<'_>,
+    &Look { lock, trigger, .. }: &Look<'_>,
     keys: &[Rc<[u8]>],
     wish: &Wish<Names>,
     grace: Grace,
-    trigger: Trigger,
 ) -> Tried {
     let _selected = host.select(lock.database);
     let holder = host.own(&wish.holder);
     let keys: Vec<_> = keys.iter().map(|key| host.own(key)).collect();
     let keys: Vec<_> = keys.iter().map(OwnText::lend).collect();
-    let is_known_fit = |key: &&Text<'_, H>| trigger == Trigger::Command && key.as_ref() == lock.key;
-    let unfit = keys.iter().filter(|key| !is_known_fit(key)).find_map(|key| unfit_for(host, *key));
-    unfit.unwrap_or_else(|| acquire_open(host, &keys, &wish.with_holder(holder.lend()), grace))
-}
-
-/// Why the server would not let a waiter be granted this key, which must not be open.
-fn unfit_for<H: Host>(host: &H, key: Text<'_, H>) -> Option<Tried> {
-    match host.permission(Some(key), Purpose::Grant) {
-        Permission::Granted | Permission::OfKey => None,
-        Permission::Later(ms) => Some(Tried::Later(ms)),
-        Permission::Elsewhere => Some(Tried::Told(Outcome::SlotMoved)),
-    }
-}
-
-/// Acquires the lock for a waiter. Most looks find a lock busy, so the server is asked only where it would be granted.
-fn acquire_for<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace, trigger: Trigger) -> Tried {
-    // This costs nothing, and no key is touched if the answer is no.
-    let permission = host.permission(None, Purpose::Grant);
-    if let Permission::Later(ms) = permission {
-        return Tried::Later(ms);
-    }
-    let _selected = host.select(lock.database);
-    let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
-    let (key, holder) = (key.lend(), holder.lend());
-    if trigger == Trigger::Event && permission == Permission::OfKey {
-        let verdict = lock::acquire(&host.open(key, holder), wish, Ahead::Nobody, grace, host.now());
-        // With the lock closed, since the server checks a command on this very key.
-        match verdict {
-            Ok(Verdict::Granted(_)) => {}
-            // It would be granted after the grace, unless its slot has moved meanwhile.
-            Ok(Verdict::Busy(Busy { left_ms, obstacle, .. })) => {
-                let is_here = || host.permission(Some(key), Purpose::Grant) != Permission::Elsewhere;
-                let is_elsewhere = obstacle != Obstacle::Others && !is_here();
-                return if is_elsewhere { Tried::Told(Outcome::SlotMoved) } else { Tried::Busy(left_ms) };
-            }
-            Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
-        }
-        if let Some(unfit) = unfit_for(host, key) {
-            return unfit;
+    for key in keys.iter().filter(|key| trigger == Trigger::Event || key.as_ref() != lock.key) {
+        match host.permission(Some(*key), Purpose::Grant) {
+            Permission::Granted | Permission::OfKey => {}
+            Permission::Later(ms) => return Tried::Later(ms),
+            Permission::Elsewhere => return Tried::Told(Outcome::SlotMoved),
         }
     }
-    acquire_open(host, &[key], &wish.with_holder(holder), grace)
+    acquire_open(host, &keys, &wish.with_holder(holder.lend()), grace)
 }
 
 /// Acquires all of these locks of the selected database, or none: decided and written while all of them are open.
@@ -516,13 +497,12 @@ pub(super) fn acquire_open<'a, H: Host>(
     for record in &locks {
         match lock::acquire(record, wish, Ahead::Nobody, grace, at) {
             Ok(Verdict::Granted(effect)) => effects.push(effect),
-            Ok(Verdict::Busy(Busy { left_ms, .. })) if locks.len() == 1 => return Tried::Busy(left_ms),
-            Ok(Verdict::Busy(_)) => return Tried::Lacks { is_free: false },
+            Ok(Verdict::Busy(Busy { left_ms, .. })) => return Tried::Busy(left_ms),
             Err(refusal) => return Tried::Told(Outcome::Refused(refusal)),
         }
     }
     let others: Vec<(_, Changes)> = locks.drain(1..).zip(effects.iter().skip(1).map(|effect| effect.changes)).collect();
-    let (Some(first), Some(record)) = (effects.first(), locks.pop()) else { return Tried::Lacks { is_free: false } };
+    let (Some(first), Some(record)) = (effects.first(), locks.pop()) else { return Tried::Busy(0) };
     match host.commit(record, &Plan::of(wish.holder, &first.changes), others) {
         Ok(()) => Tried::Granted(at, effects),
         Err(Paused { for_ms }) => Tried::Later(for_ms),

@@ -107,8 +107,9 @@ impl<C> Session<C> {
         self.poll.as_ref().map(|(poll, _)| poll)
     }
 
-    pub fn is_connected(&self) -> bool {
-        self.is_connected
+    /// The connection of its last call, if it is open.
+    pub fn open_connection(&self) -> Option<u64> {
+        self.connection.filter(|_| self.is_connected)
     }
 
     pub fn ends(&self) -> UnixMs {
@@ -167,23 +168,20 @@ pub struct Sessions<C> {
 
 impl<C> Default for Sessions<C> {
     fn default() -> Self {
-        let (store, by_name, users, by_connection, alarms) = Default::default();
-        let (next_number, turn, awaits_turn, events, abandoned) = Default::default();
-        let (event_claims, waiting, waiting_claims) = Default::default();
         Self {
-            store,
-            by_name,
-            users,
-            by_connection,
-            alarms,
-            next_number,
-            turn,
-            awaits_turn,
-            events,
-            event_claims,
-            waiting,
-            waiting_claims,
-            abandoned,
+            store: Store::default(),
+            by_name: Map::default(),
+            users: Map::default(),
+            by_connection: Map::default(),
+            alarms: Alarms::default(),
+            next_number: 0,
+            turn: 0,
+            awaits_turn: false,
+            events: 0,
+            event_claims: 0,
+            waiting: 0,
+            waiting_claims: 0,
+            abandoned: 0,
         }
     }
 }
@@ -440,23 +438,13 @@ impl<C> Sessions<C> {
         }
     }
 
-    /// Notes that somebody attends a session again, and has it noticed when nobody does any more.
-    pub(super) fn resume(&mut self, id: SessionId) {
-        self.set_abandoned(id, false);
-        self.set_alarm(id);
-    }
-
-    /// Notes that nobody attends a session any more.
-    pub(super) fn abandon(&mut self, id: SessionId) {
-        self.set_abandoned(id, true);
-        self.set_alarm(id);
-    }
-
-    fn set_abandoned(&mut self, id: SessionId, is_abandoned: bool) {
+    /// Notes that no client attends a session any more; or that one does again, and has it noticed when none does.
+    pub(super) fn set_abandoned(&mut self, id: SessionId, is_abandoned: bool) {
         let Some(session) = self.get_mut(id) else { return };
         let was_abandoned = std::mem::replace(&mut session.is_abandoned, is_abandoned);
         let others = self.abandoned.saturating_sub(usize::from(was_abandoned));
         self.abandoned = others.saturating_add(usize::from(is_abandoned));
+        self.set_alarm(id);
     }
 
     fn forget_connection(&mut self, connection: Option<u64>, id: SessionId) {
@@ -517,10 +505,8 @@ impl<C> Sessions<C> {
         } else {
             None
         };
-        match change {
-            Some(Change::Ended) => {}
-            Some(Change::Abandoned) => self.abandon(id),
-            _ => self.set_alarm(id),
+        if matches!(change, Some(Change::Answer(_)) | None) {
+            self.set_alarm(id);
         }
         Some((id, change))
     }

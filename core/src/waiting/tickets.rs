@@ -6,7 +6,7 @@
 //! the rest, and the client is answered when all of them are taken back. Those that it has not come to yet are as they were,
 //! and may be granted meanwhile.
 
-use super::agenda::{Cancelled, Cancelling};
+use super::agenda::Cancelled;
 use super::engine::{Delivery, Engine, SeenRecipient};
 use super::host::{Act, Answer, Host, OwnText};
 use super::outbox::{Event, Outbox};
@@ -122,13 +122,33 @@ impl<C> Engine<C> {
         self.sessions.take_poll(id, now).map(|call| (call, Answer::Events))
     }
 
-    /// Ends a session. Returns the number of its tickets that wait, and the call that waits; what is left of it goes by and by.
-    pub(super) fn close(&mut self, id: SessionId) -> (usize, Option<C>) {
-        let Some(tickets) = self.sessions.get(id).map(|session| session.tickets.length()) else { return (0, None) };
+    /// Ends a session; the call that waits gets this answer. Returns the number of its tickets that wait. What is left of it goes
+    /// by and by.
+    fn close<H: Host<Client = C>>(&mut self, host: &H, id: SessionId, answer: Answer) -> usize {
+        let tickets = self.sessions.get(id).map_or(0, |session| session.tickets.length());
         let poll = self.sessions.end(id);
         self.sessions.of_outbox(id, |outbox| outbox.acknowledge(u64::MAX));
         self.list(id);
-        (tickets, poll)
+        host.watch(self);
+        if let Some(call) = poll {
+            host.answer(call, answer);
+        }
+        tickets
+    }
+
+    /// Ends a session that its process has not ended. Its tickets leave in the next turns of the server.
+    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) {
+        self.close(host, session, Answer::NoSession);
+    }
+
+    /// Closes a session for its process, and returns how many of its tickets waited. Of most sessions nothing is left then;
+    /// what is left of a large one goes in the next turns of the server.
+    pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
+        let tickets = self.close(host, session, Answer::Events);
+        while !host.turn_is_over() && self.tidy(session) {
+            host.watch(self);
+        }
+        tickets
     }
 
     /// Has what is left of a session done by and by.
@@ -184,16 +204,7 @@ impl<C> Engine<C> {
         }
         if matches!(event.outcome, Outcome::Granted { .. }) { Cancelled::Granted } else { Cancelled::Withdrawn }
     }
-
-    /// Takes back a client whose tickets are being taken back, since it waits no longer.
-    pub(super) fn stop_waiting_for_cancel(&mut self, is_it: impl Fn(&C) -> bool) -> Option<C> {
-        let of_it = |cancelling: &&mut Cancelling<C>| cancelling.client.as_ref().is_some_and(&is_it);
-        self.cancelling.iter_mut().find(of_it)?.client.take()
-    }
 }
-
-/// So many tickets are put back by the call with which a session returns.
-const PUT_BACK_AT_ONCE: usize = 16;
 
 /// So many acknowledged events are freed by the call that acknowledges them: mostly all of them.
 const FREED_AT_ONCE: usize = 256;
@@ -213,8 +224,8 @@ pub struct Call {
 
 impl<C> Session<C> {
     pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, C> {
-        let connection = self.connection.filter(|_| self.is_connected());
-        SeenRecipient::Session { name: &self.name, connection, is_attended: self.is_attended(now) }
+        let (connection, is_attended) = (self.open_connection(), self.is_attended(now));
+        SeenRecipient::Session { name: &self.name, connection, is_attended }
     }
 }
 
@@ -263,38 +274,16 @@ impl<C> Engine<C> {
         self.list(id);
     }
 
-    /// The session is attended again: it is served what it was passed over for.
-    fn returns(&mut self, id: SessionId, now: UnixMs) {
+    /// The session is attended again: its tickets return to their places by and by, and are served.
+    pub(super) fn returns(&mut self, id: SessionId, now: UnixMs) {
         if !self.sessions.get(id).is_some_and(|session| session.is_attended(now)) {
             return;
         }
-        self.sessions.resume(id);
-        for _ in 0..PUT_BACK_AT_ONCE {
-            let lock = self.sessions.get_mut(id).and_then(|session| self.queues.put_back(&mut session.tickets));
-            let Some(lock) = lock else { return };
-            self.changed(lock);
-        }
+        self.sessions.set_abandoned(id, false);
         let Some(session) = self.sessions.get_mut(id) else { return };
         if session.tickets.has_passed_over() && !std::mem::replace(&mut session.is_returning, true) {
             self.agenda.returning.push_back(id);
         }
-    }
-
-    /// Has a call wait for events. 0 means for as long as a call may wait.
-    pub(super) fn wait_for_events(&mut self, id: SessionId, client: C, limit_ms: i64, now: UnixMs) {
-        self.sessions.wait(id, client, limit_ms, now);
-        self.returns(id, now);
-    }
-
-    /// Takes back a call that waits, since its client does no longer.
-    pub(super) fn stop_waiting_for_events(
-        &mut self,
-        id: SessionId,
-        now: UnixMs,
-        is_it: impl Fn(&C) -> bool,
-    ) -> Option<C> {
-        self.sessions.get(id)?.poll().filter(|poll| is_it(poll))?;
-        self.sessions.take_poll(id, now)
     }
 
     /// Notes that a call is answered empty, since another connection has taken over from the one on which it waits.
@@ -338,7 +327,7 @@ impl<C> Engine<C> {
 
     /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
     pub(super) fn abandon(&mut self, id: SessionId) {
-        self.sessions.abandon(id);
+        self.sessions.set_abandoned(id, true);
         if let Some(session) = self.sessions.get_mut(id).filter(|session| session.tickets.length() > 0) {
             // What was looked at before may have been back meanwhile.
             session.unseen = session.tickets.length();

@@ -7,7 +7,6 @@ use super::host::{Answer, Host, OwnText, Permission, Purpose, Trigger, User};
 use super::queue::{Due, LockName, Ticket};
 use super::serve::Settled;
 use super::sessions::Change;
-use super::waiter::SessionId;
 use crate::lock::{self, Grace, Outcome, Plan, Release, Released, UnixMs};
 use std::rc::Rc;
 
@@ -96,15 +95,6 @@ impl<C> Engine<C> {
         }
         host.watch(self);
         true
-    }
-
-    /// Ends a session that its process has not ended. Its tickets leave in the next turns of the server.
-    pub fn end_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) {
-        let (_, call) = self.close(session);
-        host.watch(self);
-        if let Some(call) = call {
-            host.answer(call, Answer::NoSession);
-        }
     }
 
     /// Goes on with the next command that takes tickets back. Returns whether there was one.

@@ -5,6 +5,7 @@
 //! turn.
 
 use super::engine::Engine;
+use super::grace_clock::Begun;
 use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
 use super::store::NEVER;
@@ -40,32 +41,28 @@ impl<C> Engine<C> {
                 if is_replica {
                     // The new master has them, and they end with their leases.
                     self.agenda.broken.clear();
-                    self.dismiss_all();
-                    self.end_grace();
+                    self.agenda.dismissed = Some(self.queues.watermark());
+                    self.grace.begun = Begun::No;
                 } else {
                     self.begin_grace();
                 }
             }
             Note::Disconnected(connection) => self.disconnected(connection),
             Note::Gone(ticket) => drop(self.gone(ticket)),
-            Note::Delivered(ticket) => self.delivered(ticket),
+            Note::Delivered(ticket) => _ = self.untold.remove(&ticket),
         }
     }
 
     /// Notes that something has happened to a lock. Returns whether a client waits for it.
     pub fn key_changed(&mut self, lock: LockName<'_>, cause: Cause) -> bool {
         let Some(lock) = self.queues.find(lock) else { return false };
-        self.changed(lock);
         match cause {
             Cause::Server => {}
             Cause::LeaseEnd => self.counters.lease_expiries = self.counters.lease_expiries.wrapping_add(1),
-            Cause::Command => {
-                if self.queues.kept(lock).is_some_and(|notes| !std::mem::replace(&mut notes.is_by_command, true)) {
-                    self.agenda.by_command.push_back(lock);
-                }
-            }
+            Cause::Command if self.queues.kept(lock).is_some_and(|notes| notes.is_changed) => {}
+            Cause::Command => self.agenda.by_command.push_back(lock),
         }
-        true
+        self.changed(lock)
     }
 
     /// Notes that something has happened to many keys: every lock with waiters is looked at.
@@ -86,11 +83,6 @@ impl<C> Engine<C> {
             };
         }
         self.all_changed();
-    }
-
-    /// Has every client that waits now dismissed.
-    fn dismiss_all(&mut self) {
-        self.agenda.dismissed = Some(self.queues.watermark());
     }
 
     /// Has a lock looked at as soon as possible. Returns whether a client waits for it.
@@ -128,11 +120,8 @@ impl<C> Engine<C> {
     /// The next lock that the current command has changed, if it must still be looked at.
     pub(super) fn take_changed_by_command(&mut self) -> Option<LockId> {
         while let Some(lock) = self.agenda.by_command.pop_front() {
-            if let Some(notes) = self.queues.kept(lock) {
-                notes.is_by_command = false;
-                if notes.is_changed {
-                    return Some(lock);
-                }
+            if self.queues.kept(lock).is_some_and(|notes| notes.is_changed) {
+                return Some(lock);
             }
         }
         None
@@ -140,18 +129,7 @@ impl<C> Engine<C> {
 
     /// The command is over, or nothing may be done for it now. Its locks are looked at like all others.
     pub fn forget_command(&mut self) {
-        for lock in std::mem::take(&mut self.agenda.by_command) {
-            if let Some(notes) = self.queues.kept(lock) {
-                notes.is_by_command = false;
-            }
-        }
-    }
-
-    /// Notes that a release is about to free a lock and to hand it to its waiters; or that all of those now have it.
-    pub(super) fn set_released(&mut self, lock: LockId, released: bool) {
-        if let Some(notes) = self.queues.kept(lock) {
-            notes.released = released;
-        }
+        self.agenda.by_command.clear();
     }
 
     /// Notes that a lock is being looked at: the look sees what has happened before.
@@ -159,13 +137,6 @@ impl<C> Engine<C> {
         if let Some(notes) = self.queues.kept(lock) {
             notes.is_changed = false;
         }
-    }
-
-    /// Notes what the look at a busy lock has shown: when the lock is free at the latest.
-    pub(super) fn set_recheck_at(&mut self, lock: LockId, end: Option<UnixMs>) {
-        let Some(notes) = self.queues.kept(lock) else { return };
-        notes.released = false;
-        self.queues.set_lease_end(lock, end);
     }
 
     /// Has a lock looked at no later than `end`. To set an alarm for every hand-over would be dear: an earlier alarm
@@ -345,7 +316,7 @@ mod tests {
         let mut engine = engine_of(2);
         assert!(!engine.key_changed(lock("9"), Cause::Server), "nobody waits for it");
         for _ in 0..3 {
-            assert!(engine.key_changed(lock("1"), Cause::Server) && engine.key_changed(lock("1"), Cause::Command));
+            assert!(engine.key_changed(lock("1"), Cause::Command) && engine.key_changed(lock("1"), Cause::Server));
         }
         assert_eq!(engine.take_changed_by_command(), engine.queues.find(lock("1")));
         assert_eq!(engine.take_changed_by_command(), None);
