@@ -115,6 +115,7 @@ fn lead(style: Style, seed: u64) -> Result<u64, Box<Broken>> {
 
 fn ends(world: &mut World, style: Style) {
     world.comes_to_rest();
+    (0..world.programs.len()).for_each(|program| world.is_served(program));
     if style.faults == 0 && style.server_faults == 0 && !style.owners && !style.callers_lanes {
         is_in_order(world);
     }
@@ -183,9 +184,12 @@ fn is_in_order(world: &World) {
             // A waiter whose time was over by a server's clock that is ahead joins again.
             let is_once = |holder: &String| joined.iter().filter(|it| **it == holder).count() == 1;
             let place = |holder: &String| joined.iter().position(|it| *it == holder).filter(|_| is_once(holder));
-            let granted = program.granted.iter().filter(|it| it.0 == key).filter_map(|it| place(&it.1));
-            let granted: Vec<_> = granted.collect();
+            let granted = program.granted.iter().filter(|it| it.0 == key);
+            let granted: Vec<_> = granted.filter_map(|it| Some((place(&it.1)?, it.1.len(), &it.1))).collect();
             assert!(granted.is_sorted(), "{key} is granted out of order: {granted:?}");
+            // Holders are numbered in the order in which they were wanted.
+            let is_later = |pair: &[(usize, usize, &String)]| (pair[0].1, pair[0].2) < (pair[1].1, pair[1].2);
+            assert!(granted.windows(2).all(is_later), "{key} is waited for out of order: {granted:?}");
         }
     }
 }
@@ -296,6 +300,10 @@ fn fault(world: &World, style: Style, random: &mut Random) -> Option<Move> {
             Some(Move::Refuses { server, line: Some(line) })
         }
         13 | 14 if world.servers[server].refuses.is_some() => Some(Move::Refuses { server, line: None }),
+        15 if style.confirmed > 0 && style.server_faults == 0 => match world.stalled_replicas.contains(&1) {
+            true => Some(Move::ReplicaGoesOn(1)),
+            false => Some(Move::ReplicaStalls(1)),
+        },
         15 if style.topology != Topology::Single => {
             Some(Move::LearnsNothing(usize::try_from(random.below(world.programs.len() as u64)).expect("few")))
         }
@@ -376,6 +384,7 @@ pub fn many(style: Style, seeds: u64) {
             Ok(taken) => steps += taken,
             Err(broken) => {
                 let needed = quietly(|| broken.shortened(style));
+                println!("{}: fails by {} moves", broken.setup.title, needed.len());
                 replay(&broken.setup, style, &needed, true);
                 panic!("{} fails, and its shorter form does not: that is a defect of the test", broken.setup.title);
             }

@@ -1,8 +1,8 @@
 //! What must be true after each move, and when all faults have ended: docs/promises.md, as far as it needs no real server.
 
-use crate::program::{Guard, Heard, Releasing};
+use crate::program::{Guard, Heard, Releasing, Wanted};
 use crate::server::{Health, Request, Server, text};
-use crate::world::{LIMIT, LOCKS, Move, Topology, World};
+use crate::world::{LIMIT, LOCKS, Move, World};
 use rlock_client_core::{Error, Kept, Side};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -209,12 +209,6 @@ impl World {
         }
         (0..self.servers.len()).for_each(|server| self.take(Move::Follows(server)));
         self.take(Move::NameMoves);
-        if self.topology == Topology::Single && self.has_failed_over {
-            // Connections to what was the master break: the operator sees to it.
-            for wire in self.all_wires() {
-                self.take(Move::Breaks { wire, arrives: false });
-            }
-        }
     }
 
     /// All faults end, and callers release what they have: then every waiter gets its lock, and in the end nothing is left.
@@ -247,6 +241,28 @@ impl World {
             self.nothing_is_held();
         }
         self.is_left_alone();
+    }
+
+    /// All faults have ended: it finds the master, and is granted a lock.
+    pub fn is_served(&mut self, program: usize) {
+        let before = self.programs[program].granted.len();
+        let wanted = Wanted { lease: Duration::from_millis(700), ..Wanted::of(0) };
+        self.take(Move::Acquire { program, wanted });
+        self.is_quiet();
+        while !self.programs[program].attempts.is_empty() {
+            self.take(Move::Passes);
+            self.is_quiet();
+        }
+        let it = &self.programs[program];
+        assert!(
+            it.granted.len() > before,
+            "all faults have ended, and program {program} hears {:?}",
+            it.refused.last()
+        );
+        for guard in it.guards.keys().copied().collect::<Vec<_>>() {
+            self.take(Move::Release { program, guard, is_told: true });
+        }
+        self.is_quiet();
     }
 
     fn nothing_is_held(&self) {

@@ -78,6 +78,13 @@ fn one_holds_the_lock_through_any_failover() {
     TOPOLOGIES.into_iter().for_each(|topology| many(failovers(topology), 300));
 }
 
+/// An owner enters its lock again, also through a failover.
+#[test]
+fn an_owner_holds_its_lock_alone_through_any_failover() {
+    let style = failovers(Topology::Sentinels);
+    many(Style { name: "protected, owners", owners: true, late: false, ..style }, 300);
+}
+
 /// If each lock is confirmed at the grant and at each renewal, and servers lose nothing when they start again, the grace
 /// alone is enough.
 #[test]

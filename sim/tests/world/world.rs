@@ -360,6 +360,8 @@ impl World {
                 | Move::Waits(_)
                 | Move::Refuses { line: None, .. }
                 | Move::ReplicaGoesOn(_)
+                | Move::Joins(_)
+                | Move::Follows(_)
                 | Move::NameMoves
                 | Move::Learns(_)
         );
@@ -848,7 +850,7 @@ fn wire_of(connection: u64) -> Wire {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() && self.is_told {
-            eprintln!("{}, after {:?}:", self.title, self.at);
+            eprintln!("{}, after {} moves and {:?}:", self.title, self.taken().count(), self.at);
             for told in &self.story {
                 match told {
                     Told::Taken(at, taken) => eprintln!("    {at:?} {taken:?}"),
