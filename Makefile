@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore core-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
+.PHONY: sim explore core-mutants sim-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -91,7 +91,7 @@ client_features := blocking commands testing tls
 lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, named files and tests, mutants, and what a release rests on
 	@scripts/setup.sh lint
 	cargo fmt --all --check
-	for mutant in chaos/mutants/*.patch clients/go/mutants/*.patch; do git apply --check $$mutant || exit 1; done
+	for mutant in chaos/mutants/*.patch clients/go/mutants/*.patch sim/mutants/*.patch; do git apply --check $$mutant || exit 1; done
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo clippy --quiet -p rlock-sim --test world -- -D warnings
 	for features in "" $(client_features); do \
@@ -144,6 +144,10 @@ explore: ## visit every state that small worlds of core and of the simulation ca
 core-mutants: ## check that core's tests catch mutants of core's files that have changed since; some: FILES="core/src/lock/plain.rs"; hours: FILES=--all
 	@scripts/setup.sh mutants
 	@scripts/core-mutants.sh $(FILES)
+
+sim-mutants: ## check that the simulation catches clients and engines with one defect each; some: MUTANTS="no-grace-after-a-start"
+	@scripts/setup.sh test
+	@scripts/sim-mutants.sh $(MUTANTS)
 
 test-miri: ## run the tests of the module's allocator under Miri, which is a part of Rust's nightly toolchain
 	CARGO_TARGET_DIR=$(target)/miri cargo +nightly miri test -p rlock --lib alloc
@@ -220,7 +224,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
-		test-dev test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants client-mutants \
+		test-dev test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants sim-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"

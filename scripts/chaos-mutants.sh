@@ -9,8 +9,7 @@
 # Only defects of what core's own tests cannot see are here: those of core are for make core-mutants.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
-# world the chaos is to look for it. Defects are put into a copy of the sources as they are now, one after the other in
-# the same place, so that only what has changed is built anew.
+# world the chaos is to look for it.
 #
 # SEEDS: which are tried, one after the other until one catches the defect. LENGTH: of each run, in seconds.
 set -euo pipefail
@@ -24,46 +23,14 @@ sources=$place/source built=$place/build/debug sound=$place/sound logs=$place/lo
 # A run ends what it has begun, and looks at what is left, after its time is up.
 limit=$((length + 120))
 
-if [ $# = 0 ]; then
-    names=()
-    for patch in chaos/mutants/*.patch; do
-        names+=("$(basename "$patch" .patch)")
-    done
-else
-    names=("$@")
-fi
+patches=chaos/mutants
+. scripts/mutants.sh
 
-# One of the first lines of a patch: "# world: single".
-said() {
-    sed -n "/^diff /q; s/^# $2: //p" "chaos/mutants/$1.patch"
-}
-
-wrong() {
-    echo "chaos-mutants: $1" >&2
-    exit 2
-}
-
+mapfile -t names < <(named "$@")
 for name in "${names[@]}"; do
-    [ -f "chaos/mutants/$name.patch" ] || wrong "there is no chaos/mutants/$name.patch"
-    [ -n "$(said "$name" "what is wrong")" ] || wrong "$name does not say what is wrong"
-    [ -n "$(said "$name" world)" ] || wrong "$name does not say in which world it is tried"
+    check_said "$name" "what is wrong" world
     [[ $(said "$name" builds) =~ ^(module|client)$ ]] || wrong "$name does not say what it builds: module or client"
 done
-
-# The files get the time of now: with that of their last change, what was built of the last run's defects would pass for
-# newer.
-copy_sources() {
-    rm -rf "$sources"
-    mkdir -p "$sources"
-    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-        [ ! -e "$file" ] || printf '%s\0' "$file"
-    done | tar -c --null --no-recursion -T - | tar -xm -C "$sources"
-}
-
-# The copy is inside of a repository, and git would look for the files in that one.
-apply() {
-    GIT_CEILING_DIRECTORIES=$place git -C "$sources" apply "${@:2}" "$PWD/chaos/mutants/$1.patch"
-}
 
 # Quickly, and as few files as need be. Warnings would be about what a defect has left without use.
 build() {

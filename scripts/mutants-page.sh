@@ -31,7 +31,7 @@ files=$(table 'core/src/[a-z_/]+[.]rs')
 # Which defects the tests catch
 
 A test that passes may be one that sees nothing. So defects are put into the code, one at a time, and the tests have to fail.
-This page is written by `make core-mutants` and `make chaos-mutants`, not by hand. Each row tells the commit at which it was
+This page is written by `make core-mutants`, `make sim-mutants` and `make chaos-mutants`, not by hand. Each row tells the commit at which it was
 tried; what was not tried since keeps its row.
 
 ## Core, by its own tests
@@ -53,6 +53,19 @@ END
         printf '\nMissed:\n\n'
         missed
     fi
+    cat <<'END'
+
+## The engine and the client's core, by simulation
+
+Each row is one defect, as in [sim/mutants](../../sim/mutants): most are defects that a build has had, or a rule of the
+[grace](failover.md) that is missing. The judge is the [simulation](failover.md) of the client that ships against the engine
+that ships: `make sim-mutants`. A row names the history that needs the fewest moves once it is shortened; it fails again each
+time, by its seed.
+
+| defect | what is wrong | caught by | moves | at commit |
+|---|---|---|---|---|
+END
+    table 'sim/mutants/[a-z-]+[.]patch'
     cat <<'END'
 
 ## The module and the client, by chaos

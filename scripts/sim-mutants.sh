@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# scripts/sim-mutants.sh [NAME...]: the simulation against clients and engines with one defect each (sim/mutants), or against those
+# named. Most of them are defects that a former build had.
+#
+# A patch says in its first lines what is wrong, which tests of sim/tests/world have to fail with it (parts of their names), and, if
+# a history that shows it is rare, how many times as many histories it takes. The same must first pass where nothing is broken. What was caught is then in docs/proof/mutants.md, if what was built is
+# committed; what each run said is in target/sim-mutants/logs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+patches=sim/mutants
+place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/sim-mutants
+sources=$place/source logs=$place/logs limit=300
+. scripts/mutants.sh
+
+mapfile -t names < <(named "$@")
+for name in "${names[@]}"; do check_said "$name" "what is wrong" tests; done
+
+# world NAME HISTORIES TEST...: builds it and runs these tests. Sets $outcome: passed, caught, or what went wrong. Warnings would
+# be about what a defect has left without use.
+world() {
+    local log=$logs/$1.log status=0
+    (
+        # Incremental builds take seconds, but do not link with the optimization across codegen units.
+        export HISTORIES=$2 CARGO_TARGET_DIR=$place/build CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_LTO=off
+        export RUSTFLAGS="${RUSTFLAGS:-} --cap-lints allow"
+        cd "$sources"
+        timeout --kill-after=10 "$limit" cargo test --quiet --release -p rlock-sim --test world -- "${@:3}"
+    ) >"$log" 2>&1 || status=$?
+    if [ "$status" = 0 ]; then
+        outcome=passed
+    elif grep -q '^test result: FAILED' "$log"; then
+        outcome=caught
+    else
+        outcome="FAIL, with the exit code $status: ${log#"$PWD/"}"
+    fi
+}
+
+# tests_of NAME: how many histories, and the tests.
+tests_of() {
+    local histories
+    histories=$(said "$1" histories)
+    echo "${histories:-1} $(said "$1" tests)"
+}
+
+# found NAME: the random history with the fewest moves that failed, or else the single story: "TITLE | MOVES".
+found() {
+    local pattern history
+    for pattern in 's/^\(.*\): fails by \([0-9]*\) moves$/\2 \1/p' 's/^\(.*\), after \([0-9]*\) moves and .*/\2 \1/p'; do
+        history=$(sed -n "$pattern" "$logs/$1.log" | sort -n | sed -n '1s/^\([0-9]*\) \(.*\)$/\2 | \1/p')
+        [ -z "$history" ] || break
+    done
+    echo "$history"
+}
+
+try_mutant() {
+    local tests
+    read -ra tests <<<"$(tests_of "$1")"
+    apply "$1" || wrong "$patches/$1.patch does not apply"
+    world "$1" "${tests[@]}"
+    apply "$1" --reverse
+}
+
+rm -rf "$logs" && mkdir -p "$logs"
+copy_sources
+for histories in $(for name in "${names[@]}"; do tests_of "$name" | cut -d' ' -f1; done | sort -u); do
+    mapfile -t tests < <(for name in "${names[@]}"; do tests_of "$name"; done | sed -n "s/^$histories //p" | tr ' ' '\n' | sort -u)
+    world "sound-$histories" "$histories" "${tests[@]}"
+    [ "$outcome" = passed ] || wrong "nothing is broken, and the tests do not pass: $logs/sound-$histories.log"
+done
+
+rows="" caught=0 commit=$(git log -1 --format=%h -- core/src client-core/src sim/src sim/tests)
+for name in "${names[@]}"; do
+    try_mutant "$name"
+    history=$(found "$name")
+    echo "$name: $outcome${history:+, $history moves}"
+    if [ "$outcome" = caught ] && [ -n "$history" ]; then
+        caught=$((caught + 1))
+        rows+="| $patches/$name.patch | $(said "$name" "what is wrong") | $history | $commit |"$'\n'
+    fi
+done
+
+printf '\n%s' "$rows"
+if git diff --quiet HEAD -- core/src client-core/src sim; then
+    scripts/mutants-page.sh <<<"$rows"
+else
+    echo "sim-mutants: there are changes without a commit, so the page does not tell of this run" >&2
+fi
+echo "caught: $caught of ${#names[@]}, in $((SECONDS / 60)) min $((SECONDS % 60)) s"
+[ "$caught" = "${#names[@]}" ]
