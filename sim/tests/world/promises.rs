@@ -249,7 +249,9 @@ impl World {
         let wanted = Wanted { lease: Duration::from_millis(700), ..Wanted::of(0) };
         self.take(Move::Acquire { program, wanted });
         self.is_quiet();
+        let by = self.at + Duration::from_secs(600);
         while !self.programs[program].attempts.is_empty() {
+            assert!(self.at < by, "all faults have ended, and program {program} waits for a free lock");
             self.take(Move::Passes);
             self.is_quiet();
         }
