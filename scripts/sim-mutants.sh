@@ -2,8 +2,8 @@
 # scripts/sim-mutants.sh [NAME...]: the simulation against clients and engines with one defect each (sim/mutants), or against those
 # named. Most of them are defects that a former build had.
 #
-# A patch says in its first lines what is wrong, which tests of sim/tests/world have to fail with it (parts of their names), and, if
-# a history that shows it is rare, how many times as many histories it takes. The same must first pass where nothing is broken. What was caught is then in docs/proof/mutants.md, if what was built is
+# A patch says in its first lines what is wrong, and which tests of sim/tests/world have to fail with it: parts of their names. The
+# same tests must first pass where nothing is broken. What was caught is then in docs/proof/mutants.md, if what was built is
 # committed; what each run said is in target/sim-mutants/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,16 +15,16 @@ sources=$place/source logs=$place/logs limit=300
 mapfile -t names < <(named "$@")
 for name in "${names[@]}"; do check_said "$name" "what is wrong" tests; done
 
-# world NAME HISTORIES TEST...: builds it and runs these tests. Sets $outcome: passed, caught, or what went wrong. Warnings would
+# world NAME TEST...: builds it and runs these tests. Sets $outcome: passed, caught, or what went wrong. Warnings would
 # be about what a defect has left without use.
 world() {
     local log=$logs/$1.log status=0
     (
         # Incremental builds take seconds, but do not link with the optimization across codegen units.
-        export HISTORIES=$2 CARGO_TARGET_DIR=$place/build CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_LTO=off
+        export CARGO_TARGET_DIR=$place/build CARGO_INCREMENTAL=1 CARGO_PROFILE_RELEASE_LTO=off
         export RUSTFLAGS="${RUSTFLAGS:-} --cap-lints allow"
         cd "$sources"
-        timeout --kill-after=10 "$limit" cargo test --quiet --release -p rlock-sim --test world -- "${@:3}"
+        timeout --kill-after=10 "$limit" cargo test --quiet --release -p rlock-sim --test world -- "${@:2}"
     ) >"$log" 2>&1 || status=$?
     if [ "$status" = 0 ]; then
         outcome=passed
@@ -33,13 +33,6 @@ world() {
     else
         outcome="FAIL, with the exit code $status: ${log#"$PWD/"}"
     fi
-}
-
-# tests_of NAME: how many histories, and the tests.
-tests_of() {
-    local histories
-    histories=$(said "$1" histories)
-    echo "${histories:-1} $(said "$1" tests)"
 }
 
 # found NAME: the random history with the fewest moves that failed, or else the single story: "TITLE | MOVES".
@@ -54,7 +47,7 @@ found() {
 
 try_mutant() {
     local tests
-    read -ra tests <<<"$(tests_of "$1")"
+    read -ra tests <<<"$(said "$1" tests)"
     apply "$1" || wrong "$patches/$1.patch does not apply"
     world "$1" "${tests[@]}"
     apply "$1" --reverse
@@ -62,11 +55,9 @@ try_mutant() {
 
 rm -rf "$logs" && mkdir -p "$logs"
 copy_sources
-for histories in $(for name in "${names[@]}"; do tests_of "$name" | cut -d' ' -f1; done | sort -u); do
-    mapfile -t tests < <(for name in "${names[@]}"; do tests_of "$name"; done | sed -n "s/^$histories //p" | tr ' ' '\n' | sort -u)
-    world "sound-$histories" "$histories" "${tests[@]}"
-    [ "$outcome" = passed ] || wrong "nothing is broken, and the tests do not pass: $logs/sound-$histories.log"
-done
+mapfile -t tests < <(for name in "${names[@]}"; do said "$name" tests | tr ' ' '\n'; done | sort -u)
+world sound "${tests[@]}"
+[ "$outcome" = passed ] || wrong "nothing is broken, and the tests do not pass: $logs/sound.log"
 
 rows="" caught=0 commit=$(git log -1 --format=%h -- core/src client-core/src sim/src sim/tests)
 for name in "${names[@]}"; do
