@@ -1,7 +1,9 @@
 //! Single stories: what random histories have found once, and what is worth a name.
 
+use crate::clock::Clock;
 use crate::program::Wanted;
-use crate::world::{Move, Setup, Wire, World};
+use crate::protection::Protection;
+use crate::world::{Move, Setup, Topology, Wire, World};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -265,5 +267,101 @@ fn what_an_owner_is_granted_without_a_replica_is_not_confirmed_by_it() {
     world.is_quiet();
     assert_eq!(world.programs[0].granted.len(), 2);
     world.take(Move::Waits(SECOND * 3 / 2));
+    world.comes_to_rest();
+}
+
+/// Three programs, and a master with one replica, protected as a whole.
+fn failover(title: &str) -> World {
+    let (topology, protection, programs) = (Topology::Sentinels, Protection::WHOLE, vec![Clock::default(); 3]);
+    World::new(&Setup { topology, protection, programs, ..Setup::simple(title) })
+}
+
+/// Until the master may be replaced that is cut off.
+const REPLACED: Duration = Duration::from_millis(3_100);
+
+/// What is on its way from and to a program comes there.
+fn is_served(world: &mut World, program: usize) {
+    let is_its = |it: &Move| match it {
+        Move::Opens(wire) | Move::Arrives(wire) | Move::Answers(wire) => wire.program == program,
+        Move::Learns(it) => *it == program,
+        _ => false,
+    };
+    while let Some(next) = world.possible().into_iter().find(is_its) {
+        world.take(next);
+    }
+}
+
+fn acquires(world: &mut World, program: usize, wanted: Wanted) {
+    world.take(Move::Acquire { program, wanted });
+    is_served(world, program);
+}
+
+fn fixed() -> Wanted {
+    Wanted { is_kept: false, ..Wanted::of(0) }
+}
+
+fn loses_connections(world: &mut World, program: usize) {
+    for wire in world.open().into_iter().filter(|wire| wire.program == program) {
+        world.take(Move::Breaks { wire, arrives: false });
+    }
+}
+
+#[test]
+fn an_owner_does_not_re_enter_in_the_grace() {
+    let mut world = failover("an owner whose release was not replicated");
+    acquires(&mut world, 0, Wanted { owner: Some(1), ..fixed() });
+    world.take(Move::IsCutOff(0));
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    is_served(&mut world, 0);
+    acquires(&mut world, 1, fixed());
+    world.take(Move::Waits(REPLACED));
+    world.take(Move::IsPromoted(1));
+    loses_connections(&mut world, 0);
+    acquires(&mut world, 0, Wanted { owner: Some(1), ..fixed() });
+    assert_eq!((world.programs[0].granted.len(), world.programs[1].granted.len()), (1, 1));
+    assert!(world.servers[1].is_held_by("a", "owner-0-1"), "as far as the new master knows");
+    world.comes_to_rest();
+}
+
+#[test]
+fn a_release_hands_nothing_over_in_the_grace() {
+    let mut world = failover("a release that comes to both masters");
+    acquires(&mut world, 0, fixed());
+    world.take(Move::IsCutOff(0));
+    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    everything_arrives(&mut world);
+    world.open().into_iter().for_each(|wire| world.take(Move::IsCut(wire)));
+    acquires(&mut world, 1, fixed());
+    world.take(Move::Waits(REPLACED));
+    world.take(Move::IsPromoted(1));
+    acquires(&mut world, 2, fixed());
+    for _ in 0..20 {
+        is_served(&mut world, 0);
+        world.take(Move::Waits(SECOND / 20));
+    }
+    is_served(&mut world, 2);
+    assert!(!world.servers[1].is_held_by("a", "holder-1"), "the release has come to the new master");
+    assert_eq!((world.programs[1].granted.len(), world.programs[2].granted.len()), (1, 0));
+    world.comes_to_rest();
+}
+
+#[test]
+fn each_promotion_begins_a_grace() {
+    let mut world = failover("a server that is promoted twice");
+    for (old, new) in [(0, 1), (1, 0)] {
+        world.take(Move::IsCutOff(old));
+        world.take(Move::Waits(REPLACED));
+        world.take(Move::IsPromoted(new));
+        world.take(Move::Joins(old));
+        world.take(Move::Follows(old));
+    }
+    world.take(Move::Waits(SECOND * 7));
+    world.take(Move::ReplicaStalls(1));
+    acquires(&mut world, 1, fixed());
+    world.take(Move::IsCutOff(0));
+    world.take(Move::Waits(REPLACED));
+    world.take(Move::IsPromoted(1));
+    acquires(&mut world, 2, fixed());
+    assert_eq!((world.programs[1].granted.len(), world.programs[2].granted.len()), (1, 0));
     world.comes_to_rest();
 }
