@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::program::Wanted;
 use crate::protection::Protection;
-use crate::world::{Move, Setup, Topology, Wire, World};
+use crate::world::{Move, Setup, Told, Topology, Wire, World};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -279,14 +279,17 @@ fn failover(title: &str) -> World {
 /// Until the master may be replaced that is cut off.
 const REPLACED: Duration = Duration::from_millis(3_100);
 
-/// What is on its way from and to a program comes there.
-fn is_served(world: &mut World, program: usize) {
-    let is_its = |it: &Move| match it {
+fn is_of(program: usize, next: &Move) -> bool {
+    match next {
         Move::Opens(wire) | Move::Arrives(wire) | Move::Answers(wire) => wire.program == program,
         Move::Learns(it) => *it == program,
         _ => false,
-    };
-    while let Some(next) = world.possible().into_iter().find(is_its) {
+    }
+}
+
+/// What is on its way from and to a program comes there.
+fn is_served(world: &mut World, program: usize) {
+    while let Some(next) = world.possible().into_iter().find(|it| is_of(program, it)) {
         world.take(next);
     }
 }
@@ -363,5 +366,37 @@ fn each_promotion_begins_a_grace() {
     world.take(Move::IsPromoted(1));
     acquires(&mut world, 2, fixed());
     assert_eq!((world.programs[1].granted.len(), world.programs[2].granted.len()), (1, 0));
+    world.comes_to_rest();
+}
+
+/// A program stalls between the look-up and its wait, while the server that it was told of becomes a replica.
+#[test]
+fn a_ticket_on_a_replica_is_not_taken_back_for_ever() {
+    let mut world = failover("a ticket on a replica");
+    acquires(&mut world, 0, Wanted::of(0));
+    acquires(&mut world, 1, Wanted::of(0));
+    world.take(Move::IsCutOff(0));
+    world.take(Move::Waits(REPLACED));
+    world.take(Move::IsPromoted(1));
+    world.take(Move::Joins(0));
+    world.take(Move::Follows(0));
+    world.take(Move::IsCutOff(1));
+    world.take(Move::Waits(REPLACED / 2));
+    loses_connections(&mut world, 1);
+    world.take(Move::Learns(1));
+    world.take(Move::Stalls { program: 1, time: REPLACED / 2 });
+    world.take(Move::Waits(REPLACED / 2));
+    world.take(Move::IsPromoted(0));
+    world.take(Move::Joins(1));
+    world.take(Move::Follows(1));
+    while world.is_stalled(1) {
+        world.take(Move::Passes);
+    }
+    // The session is opened at the replica, as that takes no write; a request for a lock is refused there.
+    while !matches!(world.story.last(), Some(Told::Asked(1, request)) if request[0] == b"RLOCK.ACQUIRE") {
+        let next = world.possible().into_iter().find(|it| is_of(1, it));
+        world.take(next.expect("it asks at last"));
+    }
+    world.take(Move::Abandon { program: 1, attempt: 2 });
     world.comes_to_rest();
 }
