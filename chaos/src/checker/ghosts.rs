@@ -1,4 +1,4 @@
-//! Locks that are held by nobody: by one who had been refused, whose wait somebody had ended, or who has released it.
+//! Locks whose holder does not know of it: its client was refused, its wait was ended, or it has released the lock.
 
 use super::by_lock::{LockHistory, Seen};
 use super::verdict::{NO_GRANT_TO_NOBODY, Verdict, WHAT_IS_RELEASED_IS_GONE};

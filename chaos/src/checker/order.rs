@@ -11,7 +11,7 @@ use crate::history::{Moment, Operation, Request, WaitsBy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many may pass whoever waits for several locks.
+/// So many requests may overtake a waiter for several locks.
 const MAY_PASS: usize = 4;
 
 /// A ticket that was seen attended to on one connection twice within this was so in between: it is less than the tenth of the
@@ -64,7 +64,7 @@ fn goes_on(earlier: Seen, later: Seen) -> bool {
     stays && is_same(earlier, later)
 }
 
-/// Elsewhere there may be another queue; and by a clock that was moved nobody knows who has waited how long.
+/// Another server may have another queue, and a clock that was moved does not say how long a client has waited.
 fn is_in_one_queue(lock: &LockHistory, wait: &Wait) -> bool {
     let (began, ended) = (wait.first.asked.min(wait.begun_by()), wait.last.answered);
     !lock.troubles.new_starts.touches(began, ended) && !lock.troubles.clock_steps.touches(began, ended)

@@ -210,7 +210,7 @@ impl Watched {
             if !socket.is_here() {
                 return Poll::Pending;
             }
-            // What is read by somebody else meanwhile is not there, and that is no error.
+            // Another task may have read it meanwhile, which is no error.
             if !self.until_blocked(Interest::READABLE, || socket.read(socket.is_secret(), &mut hand_on))? {
                 return Poll::Ready(Ok(()));
             }

@@ -1,7 +1,7 @@
 //! What has a name is found by the name's hash: locks by their names, waiters by their holders' and by their tickets'.
 //!
 //! A hash of 32 bits and a place are all that is kept of each, since names are long, are stored elsewhere already, and
-//! there may be a million. Two names may share a hash, so whoever asks checks what is found.
+//! there may be a million. Two names may share a hash, so the caller checks what is found.
 
 use super::store::Place;
 use foldhash::fast::RandomState;

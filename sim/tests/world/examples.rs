@@ -20,6 +20,19 @@ fn owned(lease: Duration) -> Wanted {
     Wanted { owner: Some(1), lease, ..Wanted::of(0) }
 }
 
+/// The lock is held. A second attempt knows that, opens a session, and asks by it: the connection of its requests.
+fn one_waits_behind_a_holder(world: &mut World) -> Wire {
+    world.take(wants(Wanted::of(0)));
+    world.is_quiet();
+    let own = world.all_wires()[0];
+    world.take(wants(Wanted::of(0)));
+    world.take(Move::Arrives(own));
+    world.take(Move::Answers(own));
+    everything_arrives(world);
+    assert!(answer(world, Some(own)));
+    own
+}
+
 /// Whatever is sent comes to the server, and nothing comes back.
 fn everything_arrives(world: &mut World) {
     let arrives = |it: &Move| matches!(it, Move::Opens(_) | Move::Arrives(_));
@@ -98,15 +111,8 @@ fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
 #[test]
 fn a_waiter_in_a_session_that_has_ended_asks_again() {
     let mut world = story("a session that has ended");
-    world.take(wants(Wanted::of(0)));
-    world.is_quiet();
-    let own = world.all_wires()[0];
-    world.take(wants(Wanted::of(0)));
-    world.take(Move::Arrives(own));
-    world.take(Move::Answers(own));
-    // The session is opened, and the waiter asks by it, but its answer stays on its way.
-    everything_arrives(&mut world);
-    assert!(answer(&mut world, Some(own)));
+    // Its answer stays on its way.
+    let own = one_waits_behind_a_holder(&mut world);
     world.take(Move::Arrives(own));
     world.take(Move::EndsSessions(0));
     assert!(answer(&mut world, Some(own)));
@@ -172,14 +178,7 @@ fn third_on_its_way(world: &mut World) -> Wire {
 #[test]
 fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
     let mut world = story("a request that comes after its successor");
-    world.take(wants(Wanted::of(0)));
-    world.is_quiet();
-    let own = world.all_wires()[0];
-    world.take(wants(Wanted::of(0)));
-    world.take(Move::Arrives(own));
-    world.take(Move::Answers(own));
-    everything_arrives(&mut world);
-    assert!(answer(&mut world, Some(own)));
+    let own = one_waits_behind_a_holder(&mut world);
     // It asks by the session, which ends, and its connection breaks before its request has arrived.
     world.take(Move::EndsSessions(0));
     assert!(answer(&mut world, Some(own)));

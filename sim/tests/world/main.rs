@@ -1,7 +1,8 @@
 //! The client that ships against the engine that ships, in one world: programs, servers, the network and the clocks are
 //! moved by one seed, and after each move is checked what rlock promises.
 //!
-//! - `world`: the moves, the network and the effects of both sides; `program` and `server`: one of each; `clock`
+//! - `world`: the moves, time, and the effects of both sides; within it `network` and `failovers`, of connections and of servers
+//! - `program` and `server`: one of each; `clock`
 //! - `promises`: what must be true after each move, and when all faults have ended
 //! - `histories`: random ones. `HISTORY_SEED` leads one seed's again, `HISTORIES` says how many times as many there are. One
 //!   that fails is shortened to the moves that it needs.

@@ -2,12 +2,14 @@
 //! or never; connections break, clocks go on, locks are deleted, servers fail, and others take their places.
 //! After each move `promises.rs` checks what must be true at any time.
 
+mod failovers;
+mod network;
+
 use crate::clock::Clock;
 use crate::program::{Program, Wanted};
 use crate::protection::Protection;
 use crate::server::{Health, Request, Server, words};
 use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, LineId, Place, Route};
-use rlock_sim::resp::Requests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
@@ -424,266 +426,6 @@ impl World {
         self.servers.iter().filter_map(|server| server.released.get(&name)).sum()
     }
 
-    fn network(&mut self, taken: Move) {
-        match taken {
-            Move::Arrives(wire) => self.arrives(wire),
-            Move::Answers(wire) => self.answers(wire, None),
-            Move::AnswersInPieces(wire, hundredth) => self.answers(wire, Some(hundredth)),
-            Move::Opens(wire) => {
-                let Some(link) = self.links.get_mut(&wire) else { return };
-                if !matches!(link.state, State::Opening { .. }) || self.servers[link.server].health != Health::Up {
-                    return;
-                }
-                link.state = State::Open;
-                self.servers[link.server].connects(connection(wire));
-                self.step(wire.program, Event::Connected(wire.line));
-            }
-            Move::IsRefused(wire) if self.opening().contains(&wire) => {
-                self.links.remove(&wire);
-                let fault = Fault::unreachable(io::ErrorKind::ConnectionRefused.into());
-                self.step(wire.program, Event::Broken(wire.line, fault));
-            }
-            Move::Breaks { wire, arrives } if self.is_in(wire, State::Open) => self.breaks(wire, arrives),
-            Move::IsNoticed(wire) if self.is_in(wire, State::Cut) => self.breaks(wire, false),
-            Move::IsCut(wire) => {
-                if let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) {
-                    link.is_cut();
-                }
-            }
-            Move::Late { wire, arrives } => self.comes_late(wire, arrives),
-            _ => {}
-        }
-    }
-
-    fn is_in(&self, wire: Wire, state: State) -> bool {
-        self.links.get(&wire).is_some_and(|link| link.state == state)
-    }
-
-    fn breaks(&mut self, wire: Wire, arrives: bool) {
-        self.closes(wire, arrives);
-        let fault = Fault::silent(io::ErrorKind::ConnectionReset.into());
-        self.step(wire.program, Event::Broken(wire.line, fault));
-    }
-
-    fn arrives(&mut self, wire: Wire) {
-        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
-        let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) else { return };
-        let server = link.server;
-        if self.servers[server].health != Health::Up {
-            return;
-        }
-        if is_retired && !self.late_arrives {
-            link.up.clear();
-        }
-        // Whether a session is known is asked in one write with the call behind it, and nothing comes in between.
-        let asks_first = |request: &Request| request[0] == b"RLOCK.CANCEL" && request[2] == b"0";
-        while let Some(request) = self.links.get_mut(&wire).and_then(|link| link.up.pop_front()) {
-            let goes_on = asks_first(&request);
-            self.asks(server, wire, request);
-            if !goes_on {
-                break;
-            }
-        }
-        self.collects();
-    }
-
-    fn asks(&mut self, server: usize, wire: Wire, request: Request) {
-        self.story.push(Told::Asked(server, request.clone()));
-        self.servers[server].asks(connection(wire), request, self.at, &self.protection);
-        self.has_changed(server);
-    }
-
-    fn comes_late(&mut self, wire: Wire, arrives: bool) {
-        let Some(late) = self.late.get_mut(&wire) else { return };
-        let server = late.server;
-        // A first call for events that is so late could open again a session that has ended, in which no ticket waits.
-        // Callers that believe that they wait ask again after a minute: that takes too long for a history.
-        late.up.retain(|request| request[0] != b"RLOCK.EVENTS" || request.iter().any(|word| word == b"ACK"));
-        let request = late.up.pop_front().filter(|_| arrives && self.servers[server].health == Health::Up);
-        match request {
-            Some(request) => self.asks(server, wire, request),
-            None => {
-                self.late.remove(&wire);
-                self.servers[server].hangs_up(connection(wire));
-                self.has_changed(server);
-            }
-        }
-        self.collects();
-    }
-
-    /// What follows from a change of a server at once.
-    fn has_changed(&mut self, server: usize) {
-        self.check_tokens(server);
-        self.replicates();
-    }
-
-    /// Replicas that are in step get what their master has.
-    pub fn replicates(&mut self) {
-        for master in 0..self.servers.len() {
-            let it = &self.servers[master];
-            if !it.is_master() || it.health != Health::Up {
-                continue;
-            }
-            let (is_cut_off, data, version) = (it.is_cut_off, it.data.clone(), it.version);
-            // Further replicas, which hold no data that matters here, follow the present master.
-            let mut is_heard = !is_cut_off && self.master == master;
-            is_heard |= !self.protection.replicas_move && it.health == Health::Up;
-            let mut versions = Vec::new();
-            for replica in 0..self.servers.len() {
-                let follower = &mut self.servers[replica];
-                if follower.follows != Some(master) || follower.health != Health::Up {
-                    continue;
-                }
-                let is_linked = !is_cut_off && !follower.is_cut_off && !self.stalled_replicas.contains(&replica);
-                if is_linked && follower.in_step != Some((master, version)) {
-                    follower.takes_over_data(&data, (master, version));
-                }
-                is_heard |= is_linked;
-                versions.extend(is_linked.then_some(version));
-            }
-            if is_heard {
-                self.servers[master].heard_at = self.at;
-            }
-            if self.servers[master].has_waits() {
-                self.servers[master].hears_of_replicas(&versions, self.at, &self.protection);
-            }
-        }
-        let is_heard = !self.servers[self.master].is_cut_off && self.servers[self.master].health == Health::Up;
-        self.silent_since = if is_heard { None } else { Some(self.silent_since.unwrap_or(self.at)) };
-    }
-
-    /// Puts on their way what servers say.
-    fn collects(&mut self) {
-        for (number, server) in self.servers.iter_mut().enumerate() {
-            for (client, answer) in server.take_replies() {
-                let wire = wire_of(client);
-                if let Some(link) = self.links.get_mut(&wire).filter(|it| it.state == State::Open) {
-                    assert_eq!(link.server, number, "each connection is to one server");
-                    link.down.push_back(answer);
-                }
-            }
-        }
-        self.check();
-    }
-
-    fn answers(&mut self, wire: Wire, hundredth: Option<u64>) {
-        if self.is_stalled(wire.program) {
-            return;
-        }
-        let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) else { return };
-        let server = link.server;
-        let Some(answer) = link.down.pop_front() else { return };
-        let request = link.asked.pop_front();
-        self.story.push(Told::Answered(wire.program, answer.clone()));
-        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
-        let cut = hundredth.map_or(0, |hundredth| answer.len() * usize::try_from(hundredth).expect("few") / 100);
-        if cut > 0 {
-            self.step_from(wire.program, Event::Received(wire.line, &answer[..cut]), server);
-        }
-        self.step_from(wire.program, Event::Received(wire.line, &answer[cut..]), server);
-        if answer == b":0\r\n" && !is_retired {
-            self.check_not_renewed(wire.program, server, request.as_ref());
-        }
-    }
-
-    fn closes(&mut self, wire: Wire, arrives: bool) {
-        let Some(link) = self.links.remove(&wire) else { return };
-        if arrives && !link.up.is_empty() && link.state == State::Open {
-            self.late.insert(wire, Late { server: link.server, up: link.up });
-        } else {
-            self.servers[link.server].hangs_up(connection(wire));
-            self.has_changed(link.server);
-        }
-    }
-
-    /// Nothing that was sent to what the server was before reaches what it is now.
-    fn forgets_connections(&mut self, server: usize) {
-        self.late.retain(|_, late| late.server != server);
-        for link in self.links.values_mut().filter(|link| link.state == State::Open && link.server == server) {
-            link.is_cut();
-        }
-    }
-
-    fn servers_move(&mut self, taken: Move) {
-        let (at, protection) = (self.at, self.protection);
-        match taken {
-            Move::Deletes(lock) => {
-                let master = self.master;
-                if self.servers[master].health == Health::Up {
-                    self.servers[master].deletes(LOCKS[lock], at, &protection);
-                    self.has_changed(master);
-                }
-            }
-            Move::EndsSessions(server) if self.servers[server].health == Health::Up => {
-                self.has_ended_sessions = true;
-                self.servers[server].ends_sessions(at, &protection);
-                self.has_changed(server);
-            }
-            Move::Refuses { server, line } => self.servers[server].refuses = line,
-            Move::IsKilled(server) if self.servers[server].health != Health::Down => {
-                self.servers[server].health = Health::Down;
-                self.forgets_connections(server);
-            }
-            Move::Restarts { server, keeps } => {
-                self.has_failed_over = true;
-                self.servers[server].restarts(keeps, at, &protection);
-                self.forgets_connections(server);
-                self.has_changed(server);
-            }
-            Move::IsSuspended(server) if self.servers[server].health == Health::Up => {
-                self.servers[server].health = Health::Suspended;
-            }
-            Move::Resumes(server) if self.servers[server].health == Health::Suspended => {
-                self.servers[server].resumes(at, &protection);
-                self.has_changed(server);
-            }
-            Move::IsCutOff(server) => self.servers[server].is_cut_off = true,
-            Move::Joins(server) => self.servers[server].is_cut_off = false,
-            Move::ReplicaStalls(server) => _ = self.stalled_replicas.insert(server),
-            Move::ReplicaGoesOn(server) => _ = self.stalled_replicas.remove(&server),
-            Move::IsPromoted(server) => self.promotes(server),
-            Move::Follows(server) => self.follows(server),
-            Move::NameMoves => self.named = self.master,
-            _ => {}
-        }
-        self.replicates();
-        self.collects();
-    }
-
-    /// Whether this replica may take the master's place now.
-    pub fn can_promote(&self, server: usize) -> bool {
-        let it = &self.servers[server];
-        let is_silent = self.protection.failover.is_zero()
-            || self.silent_since.is_some_and(|since| self.at >= since + self.protection.failover);
-        !it.is_master() && it.health == Health::Up && !it.is_cut_off && is_silent
-    }
-
-    fn promotes(&mut self, server: usize) {
-        if !self.can_promote(server) {
-            return;
-        }
-        self.has_failed_over = true;
-        let former = std::mem::replace(&mut self.master, server);
-        self.servers[server].is_promoted(self.at, &self.protection);
-        self.silent_since = None;
-        for other in 0..self.servers.len() {
-            if self.servers[other].follows == Some(former) && other != server {
-                self.servers[other].follows = Some(server);
-            }
-        }
-        self.has_changed(server);
-    }
-
-    fn follows(&mut self, server: usize) {
-        let it = &self.servers[server];
-        if server == self.master || !it.is_master() || it.health != Health::Up || it.is_cut_off {
-            return;
-        }
-        let master = self.master;
-        self.servers[server].is_demoted(master, self.at, &self.protection);
-        self.has_changed(server);
-    }
-
     fn learns(&mut self, program: usize) {
         if self.programs[program].looks_by.take().is_none() {
             return;
@@ -790,29 +532,6 @@ impl World {
         self.check_from(program, from);
     }
 
-    fn connects(&mut self, wire: Wire, address: &Address) {
-        let server = match self.topology {
-            Topology::Single => self.named,
-            _ => (0..HOSTS.len()).find(|server| address.place == self::address(*server).place).expect("a server"),
-        };
-        let state = State::Opening { by: self.at + self.programs[wire.program].settings.connect };
-        let (up, down, asked) = Default::default();
-        assert!(self.links.insert(wire, Link { server, state, up, down, asked }).is_none());
-    }
-
-    fn sends(&mut self, wire: Wire, bytes: Vec<u8>) {
-        let Some(link) = self.links.get_mut(&wire) else { return };
-        assert!(!matches!(link.state, State::Opening { .. }), "only an open connection can be written to");
-        if link.state == State::Open {
-            let mut requests = Requests { bytes };
-            while let Some(request) = requests.next_command().expect("commands") {
-                link.asked.push_back(request.clone());
-                link.up.push_back(request);
-            }
-            assert!(requests.bytes.is_empty(), "commands are sent whole");
-        }
-    }
-
     /// All that can be seen.
     pub fn seen(&self) -> String {
         let links = self.links.iter().map(|(wire, link)| {
@@ -824,26 +543,6 @@ impl World {
         let servers: Vec<_> = self.servers.iter().map(Server::seen).collect();
         format!("{:?} {links:?} {programs:?} {servers:?} {}", self.at, self.master)
     }
-}
-
-impl Link {
-    fn is_cut(&mut self) {
-        self.state = State::Cut;
-        self.up.clear();
-        self.down.clear();
-    }
-}
-
-/// The number of a connection at its server.
-const OF_PROGRAM: u64 = 1_000_000_000;
-
-fn connection(wire: Wire) -> u64 {
-    wire.program as u64 * OF_PROGRAM + wire.line
-}
-
-fn wire_of(connection: u64) -> Wire {
-    let program = usize::try_from(connection / OF_PROGRAM).expect("few");
-    Wire { program, line: connection % OF_PROGRAM }
 }
 
 /// A history that has failed is printed.
