@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// All words that an error may be.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "busy",
     "lost",
     "in-doubt",
@@ -29,6 +29,7 @@ const WORDS: [&str; 15] = [
     "no-right",
     "refused",
     "configuration",
+    "failed",
     "cancelled",
     "closed",
 ];
@@ -58,6 +59,10 @@ pub enum Saying {
     Began {
         id: u64,
         token: Option<u64>,
+    },
+    /// The work of that request is over, and may begin again.
+    Ended {
+        id: u64,
     },
     /// What is held by that name is lost.
     Lost {
@@ -233,6 +238,20 @@ impl Adapter {
         Look { asked_at_unix_ms, is_lost, remaining_ms }
     }
 
+    /// The news of all the times that the work of that request began or ended, in their order.
+    pub fn turns(&self, of: u64) -> Vec<Said> {
+        turns(&lock(&self.heard.all).said, of)
+    }
+
+    /// Until the work of that request has begun or ended so many times in all.
+    ///
+    /// # Panics
+    /// If it does not in this time.
+    pub fn until_turned(&self, limit: Duration, of: u64, times: usize) -> Said {
+        let what = format!("the work of request {of} has begun or ended {times} times");
+        self.until_heard(&what, limit, |said| turns(said, of).get(times.checked_sub(1)?).cloned())
+    }
+
     /// Until it is told that what it holds by that name is lost.
     ///
     /// # Panics
@@ -335,10 +354,16 @@ impl All {
         let is_lost =
             |wanted| self.said.iter().any(|it| matches!(&it.what, Saying::Lost { held, .. } if held == wanted));
         match &what {
-            Saying::Answer { id, .. } | Saying::Began { id, .. } if !(1..=asked).contains(id) => {
-                Err("nobody has asked")
+            Saying::Answer { id, .. } | Saying::Began { id, .. } | Saying::Ended { id }
+                if !(1..=asked).contains(id) =>
+            {
+                Err("it was not asked for")
             }
-            Saying::Answer { id, .. } | Saying::Began { id, .. } if is_answered(*id) => Err("it is answered already"),
+            Saying::Answer { id, .. } | Saying::Began { id, .. } | Saying::Ended { id } if is_answered(*id) => {
+                Err("it is answered already")
+            }
+            Saying::Ended { id } if turns(&self.said, *id).len() % 2 == 0 => Err("no work has begun"),
+            Saying::Began { id, .. } if turns(&self.said, *id).len() % 2 == 1 => Err("the work is under way"),
             Saying::Lost { held, .. } if is_lost(held) => Err("it is said already"),
             _ => Ok(what),
         }
@@ -350,6 +375,12 @@ impl All {
         let complaints: String = self.last_complaints.iter().map(|line| format!("\n  {line}")).collect();
         format!("\n it has said last:{said}\n its complaints:{complaints}")
     }
+}
+
+/// Each `Began` is followed by an `Ended` before the next.
+fn turns(said: &[Said], of: u64) -> Vec<Said> {
+    let is_turn = |it: &&Said| matches!(it.what, Saying::Began { id, .. } | Saying::Ended { id } if id == of);
+    said.iter().filter(is_turn).cloned().collect()
 }
 
 fn understood(line: &str) -> Result<Saying, &'static str> {
@@ -365,6 +396,9 @@ fn understood(line: &str) -> Result<Saying, &'static str> {
     }
     if let Some(id) = line["began"].as_u64() {
         return Ok(Saying::Began { id, token: line["token"].as_u64() });
+    }
+    if let Some(id) = line["ended"].as_u64() {
+        return Ok(Saying::Ended { id });
     }
     let answer = match (ok, word) {
         (Some(ok), None) if ok.is_object() => Ok(ok.clone()),
