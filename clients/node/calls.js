@@ -97,29 +97,47 @@ class Calls {
     this.identity = told.text;
   }
 
+  // Waits for what `begin` starts, unless `signal` or close() ends the wait before.
+  async wait(names, signal, begin, told) {
+    const closed = `${names}: the client is closed`;
+    signal?.throwIfAborted();
+    if (this.#closing) throw new Closed(closed);
+    let giveUp;
+    const outcome = await this.#ask(this.#waits, call => {
+      giveUp = () => {
+        this.#native.forget(call);
+        this.#tell(call, 'aborted');
+      };
+      begin(call);
+      signal?.addEventListener('abort', giveUp);
+    }, told);
+    signal?.removeEventListener('abort', giveUp);
+    if (outcome.word === 'aborted') throw signal.reason;
+    this.#check({ ...outcome, text: outcome.text ?? closed });
+  }
+
   acquire(wanted, { signal, ...terms }, make) {
+    const { kind, names, bytes, limit } = wanted;
     return published('rlock:wait', wanted, async () => {
-      const { kind, names, bytes, limit } = wanted, closed = `${names}: the client is closed`;
-      signal?.throwIfAborted();
-      if (this.#closing) throw new Closed(closed);
-      let held, giveUp;
-      const told = await this.#ask(this.#waits, call => {
-        giveUp = () => {
-          this.#native.forget(call);
-          this.#tell(call, 'aborted');
-        };
-        this.#native.acquire(call, kind, bytes, limit, terms);
-        signal?.addEventListener('abort', giveUp);
-      }, outcome => {
+      let held;
+      await this.wait(names, signal, call => this.#native.acquire(call, kind, bytes, limit, terms), outcome => {
         // At once: its loss may be the next news.
         if (!outcome.word) this.#held.set(outcome.call, held = make(outcome));
         return outcome;
       });
-      signal?.removeEventListener('abort', giveUp);
-      if (told.word === 'aborted') throw signal.reason;
-      this.#check({ ...told, text: told.text ?? closed });
       return held;
     });
+  }
+
+  // Before the next try, after a failure that passes.
+  async pause(names, signal, time, error) {
+    let timer;
+    debug('%s: the next try is in %d ms', error.message, time);
+    try {
+      await this.wait(names, signal, call => { timer = setTimeout(() => this.#tell(call), time); });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   remaining(call) { return this.#native?.remaining(call) ?? 0; }

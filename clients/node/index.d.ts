@@ -50,6 +50,9 @@ export interface Options {
   signal?: AbortSignal;
 }
 
+/** A leader waits for ever. Its signal ends the lead. */
+export type LeadOptions = Omit<Options, 'wait' | 'maxWaiters'>;
+
 export type Name = string | Uint8Array;
 export type Work<T> = (held: Held) => T | PromiseLike<T>;
 export interface Loss {
@@ -85,6 +88,13 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
   /** As `lock(name).using`, or, of several names, `all(names).using`. */
   using<T>(name: Name | Name[], work: Work<T>): Promise<T>;
   using<T>(name: Name | Name[], options: Options, work: Work<T>): Promise<T>;
+
+  /**
+   * Waits for the lock, does the work while holding it, and queues again when a turn is over. Waits out a lost lock and an
+   * unavailable server. Rejects with the signal's reason, with the work's own error, or with a mistake such as `WrongKind`.
+   */
+  lead(name: Name, work: Work<unknown>): Promise<never>;
+  lead(name: Name, options: LeadOptions, work: Work<unknown>): Promise<never>;
 
   /** Who waits fails with `Closed`, what is held is given back. Takes 3,000 ms at most, if nothing else is said. */
   close(options?: { timeout?: number }): Promise<void>;

@@ -9,6 +9,7 @@ const {
   Refused, Configuration, Closed,
 } = require('./errors.js');
 const { Held } = require('./held.js');
+const { lead } = require('./lead.js');
 const options = require('./options.js');
 const { placeOf } = require('./place.js');
 
@@ -17,9 +18,9 @@ class Lock {
   #wanted;
   #terms;
 
-  constructor(calls, kind, names, given, limit = 0) {
+  constructor(calls, kind, names, given, limit) {
     this.#calls = calls;
-    this.#wanted = { kind, names, bytes: names.map(name => Buffer.from(options.name(name))), limit };
+    this.#wanted = options.wanted(kind, names, limit);
     this.#terms = options.terms(kind, given);
   }
 
@@ -73,6 +74,12 @@ class Locks extends EventEmitter {
   permit(name, limit, given) { return new Lock(this.#calls, 'permit', [name], given, options.limit(limit)); }
   all(names, given) { return new Lock(this.#calls, 'all', options.names(names), given); }
   async using(name, ...rest) { return (Array.isArray(name) ? this.all(name) : this.lock(name)).using(...rest); }
+
+  // Rejects when `signal` ends it, or with the work's own error; never resolves.
+  async lead(name, given, work = given) {
+    const own = work === given ? {} : given, lock = this.lock(name, options.lead(own));
+    return lead(lock, own?.signal, work, (...failure) => this.#calls.pause([name], own?.signal, ...failure));
+  }
 
   // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.
   close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }

@@ -16,6 +16,8 @@ const LOCK = {
   maxWaiters: isCount, replicas: value => isCount(value?.count) && isTime(value.within),
   signal: value => typeof value?.aborted === 'boolean',
 };
+// A leader waits for ever.
+const LEAD = { __proto__: null, ...LOCK, wait: undefined, maxWaiters: undefined };
 const CLIENT = {
   __proto__: null,
   lease: isTime, patience: isTime, connectTimeout: isTime, answerTimeout: isTime, name: isText, ca: isPem, cert: isPem,
@@ -32,6 +34,13 @@ function given(options, known) {
   for (const [name, value] of all) check(name, known[name], value);
   return Object.fromEntries(all);
 }
+
+const lead = options => given(options, LEAD);
+
+const name = value => check('the name of a lock', isName, value);
+
+// Which locks, as the built part takes them.
+const wanted = (kind, names, limit = 0) => ({ kind, names, bytes: names.map(each => Buffer.from(name(each))), limit });
 
 // As the built part takes them; what is not given is as in `others`.
 function terms(kind, options, others) {
@@ -55,6 +64,4 @@ function names(value) {
   return [...value];
 }
 
-module.exports = {
-  terms, names, settings, name: value => check('the name of a lock', isName, value), limit: value => check('limit', isCount, value),
-};
+module.exports = { terms, lead, names, wanted, settings, name, limit: value => check('limit', isCount, value) };

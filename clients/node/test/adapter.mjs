@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { LockError, Locks, Lost } from 'rlock-client';
 
 let locks;
-const held = new Map(), acquires = new Map(), works = new Map();
+const held = new Map(), controllers = new Map(), works = new Map();
 
 const say = line => process.stdout.write(`${JSON.stringify(line)}\n`);
 
@@ -29,6 +29,31 @@ function keep(name, lock) {
   });
 }
 
+// What `cancel` gives up.
+async function cancellable(id, work) {
+  const controller = new AbortController();
+  controllers.set(id, controller);
+  try {
+    return await work(controller.signal);
+  } finally {
+    controllers.delete(id);
+  }
+}
+
+// Runs until `finish` or `signal` ends it.
+async function worked(id, signal, news) {
+  signal.throwIfAborted();
+  try {
+    return await new Promise((resolve, reject) => {
+      works.set(id, { resolve, reject });
+      signal.addEventListener('abort', () => reject(signal.reason));
+      say({ began: id, ...news });
+    });
+  } finally {
+    works.delete(id);
+  }
+}
+
 const does = {
   async open({ url, cluster, sentinels, master, lease, patience, answer: answerTimeout, name }) {
     const settings = { lease, patience, answerTimeout, name };
@@ -39,19 +64,13 @@ const does = {
   },
 
   async acquire(request) {
-    const controller = new AbortController();
-    acquires.set(request.id, controller);
-    try {
-      const lock = await lockOf(request).acquire({ signal: controller.signal });
-      keep(request.held, lock);
-      return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
-    } finally {
-      acquires.delete(request.id);
-    }
+    const lock = await cancellable(request.id, signal => lockOf(request).acquire({ signal }));
+    keep(request.held, lock);
+    return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
   },
 
   async cancel({ of }) {
-    acquires.get(of)?.abort();
+    controllers.get(of)?.abort();
     return {};
   },
 
@@ -68,17 +87,19 @@ const does = {
   async run(request) {
     await lockOf(request).using(async lock => {
       keep(request.held, lock);
-      await new Promise((finish, stop) => {
-        works.set(request.id, finish);
-        lock.signal.addEventListener('abort', () => stop(lock.signal.reason));
-        say({ began: request.id, token: lock.token });
-      });
+      await worked(request.id, lock.signal, { token: lock.token });
     });
     return {};
   },
 
+  async lead({ id, lock }) {
+    await cancellable(id, signal => locks.lead(lock, { signal }, async held => {
+      await worked(id, held.signal).finally(() => say({ ended: id }));
+    }));
+  },
+
   async finish({ of }) {
-    works.get(of)();
+    works.get(of)?.resolve();
     return {};
   },
 

@@ -19,6 +19,7 @@ export async function everything(url: string): Promise<number> {
     await using held = await locks.read('prices').acquire({ wait: Infinity });
     held.check();
   }
+  void locks.lead('reports', { lease: 10_000 }, async held => held.check());
   locks.on('lost', ({ names, error }) => console.log(names, error.code));
   try {
     await locks.all(new Set(['a', 'b'])).using(held => held.tokens);
@@ -31,6 +32,8 @@ export async function everything(url: string): Promise<number> {
   locks.lock('a', { wait: '10s' });
   // @ts-expect-error: there is no such option
   locks.lock('a', { timeout: 10 });
+  // @ts-expect-error: a leader waits for ever
+  locks.lead('a', { wait: 10 }, () => {});
   // @ts-expect-error: a limit is needed
   locks.permit('gpu');
   // @ts-expect-error: it may be null
