@@ -111,10 +111,17 @@ func (a *attempt) enter(parent context.Context) (*Held, error) {
 		a.leave()
 		return nil, err
 	}
+	return a.hand(parent, lease, by)
+}
+
+// hand makes a Held of what was granted, unless its lease or the client is over by then.
+func (a *attempt) hand(parent context.Context, lease leased, by *node) (*Held, error) {
+	l := a.locks
 	held := l.granted(parent, a, lease, by)
 	a.hold.exit()
 	l.leaves(a.hold)
-	if err = held.Err(); err == nil && l.closing.Err() != nil {
+	err := held.Err()
+	if err == nil && l.closing.Err() != nil {
 		err = a.over()
 	}
 	if err != nil {

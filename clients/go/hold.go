@@ -32,6 +32,7 @@ type hold struct {
 	again    bool     // a line broke while it was
 	failures int
 	failed   error // why the last one has failed
+	detach   *detaching
 }
 
 func (h *hold) about() string { return strings.Join(h.names, ", ") }
@@ -136,6 +137,10 @@ func (l *Locks) goes(held *Held) bool {
 	for i, it := range h.held {
 		if it == held {
 			h.held = append(h.held[:i], h.held[i+1:]...)
+			if h.detach != nil {
+				close(h.detach.over)
+				h.detach = nil
+			}
 			if len(h.held) == 0 {
 				h.lease, h.renewal = 0, nil
 				delete(l.holds, h)

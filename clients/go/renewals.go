@@ -24,6 +24,7 @@ type renewal struct {
 	lease  time.Duration
 	limit  time.Time
 	round  *replicas
+	detach *detaching
 	all    []*request // one for each lock; with a round, WAIT behind them
 	begins atomic.Int32
 }
@@ -114,8 +115,11 @@ func (l *Locks) nextLook() (next time.Time) {
 }
 
 func (l *Locks) begins(h *hold, now time.Time) *renewal {
-	limit := answerLimit(h.running, l.options.AnswerTimeout)
-	r := &renewal{hold: h, lease: max(h.lease, h.longestFixed(now)), limit: now.Add(limit)}
+	r := &renewal{hold: h, lease: max(h.lease, h.longestFixed(now)), detach: h.detach}
+	if r.detach != nil {
+		r.lease = r.detach.begins(h, now)
+	}
+	r.limit = now.Add(answerLimit(min(h.running, r.lease), l.options.AnswerTimeout))
 	if most := h.replicas(); most != nil {
 		r.round = &replicas{most.wanted, min(most.within, h.running/6)}
 		r.limit = r.limit.Add(r.round.within)
@@ -232,6 +236,9 @@ func (l *Locks) renewed(r *renewal, n *node) {
 		}
 		h.again = false
 		l.lookBy(h.due)
+		if r.detach != nil && r.detach == h.detach {
+			l.handOver(h)
+		}
 	}
 }
 
@@ -243,6 +250,11 @@ func (l *Locks) failed(r *renewal, f *fault) {
 	}
 	if !f.mayPass() && h.failures == 0 {
 		go l.options.Logger.Error("rlock: the server refuses to renew", "lock", h.about(), "holder", h.holder, "why", f.cause)
+	}
+	if d := h.detach; d != nil && !f.mayPass() {
+		d.refused = f
+		h.keepOn()
+		close(d.over)
 	}
 	h.renewal, h.again, h.failed = nil, false, f.cause
 	h.due = now.Add(retryAfter(h.failures, h.until.Sub(now)))
@@ -268,27 +280,39 @@ func (l *Locks) hasten(n *node) {
 
 // confirmed has replicas confirm what was granted.
 func (a *attempt) confirmed(n *node) (leased, error) {
-	wanted := *a.lock.terms.replicas
-	r := &renewal{hold: a.hold, lease: a.locks.wanted(a.hold, a.lock.lease(), time.Now()), round: &wanted}
-	n.send(rounds, r.requests()...)
-	timer := time.NewTimer(wanted.within + a.locks.options.AnswerTimeout)
+	lease, isGone, f := a.restart(n, rounds, a.lock.terms.replicas)
+	switch {
+	case isGone:
+		return lease, loss(NotHeld, a.hold.about(), nil)
+	case f != nil && f.cause == errGone:
+		return lease, a.over()
+	case f != nil:
+		return lease, f.about(a.hold.about())
+	}
+	return lease, nil
+}
+
+// restart renews all locks of an attempt at once.
+func (a *attempt) restart(n *node, on lane, round *replicas) (lease leased, isGone bool, f *fault) {
+	r := &renewal{hold: a.hold, lease: a.locks.wanted(a.hold, a.lock.lease(), time.Now()), round: round}
+	n.send(on, r.requests()...)
+	limit := a.locks.options.AnswerTimeout
+	if round != nil {
+		limit += round.within
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for _, request := range r.all {
 		select {
 		case <-request.done:
 		case <-timer.C:
 			request.line.Load().retire()
-			return leased{}, (&fault{silent, errOverdue}).about(a.hold.about())
+			return lease, false, &fault{silent, errOverdue}
 		case <-a.ctx.Done():
-			return leased{}, a.over()
+			return lease, false, &fault{refused, errGone}
+		case <-a.locks.closing.Done():
+			return lease, false, &fault{refused, errGone}
 		}
 	}
-	lease, isGone, f := r.came()
-	switch {
-	case isGone:
-		return lease, loss(NotHeld, a.hold.about(), nil)
-	case f != nil:
-		return lease, f.about(a.hold.about())
-	}
-	return lease, nil
+	return r.came()
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +105,58 @@ func untilFree(t *testing.T, rdb *redis.Client, key string) {
 // name is a lock's that no other test has.
 func name(t *testing.T) string {
 	return strings.ReplaceAll(t.Name(), "/", ":") + fmt.Sprint(time.Now().UnixNano())
+}
+
+// proxy passes everything on to the server under test. After a request that contains the given word has reached the
+// server, it breaks the connection instead of passing on the reply: the first so many times.
+func proxy(t *testing.T, word string, times int32) (url string, left *atomic.Int32) {
+	t.Helper()
+	options, err := redis.ParseURL(address(t, "RLOCK_URL"))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	left = new(atomic.Int32)
+	left.Store(times)
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", options.Addr)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			var isMuted atomic.Bool
+			go func() {
+				defer server.Close()
+				defer client.Close()
+				for bytes := make([]byte, 1<<20); ; {
+					count, err := server.Read(bytes)
+					if err != nil || isMuted.Load() {
+						return
+					}
+					_, _ = client.Write(bytes[:count])
+				}
+			}()
+			go func() {
+				defer server.Close()
+				for bytes := make([]byte, 1<<20); ; {
+					count, err := client.Read(bytes)
+					if err != nil {
+						return
+					}
+					if strings.Contains(string(bytes[:count]), word) && left.Add(-1) >= 0 {
+						isMuted.Store(true)
+					}
+					_, _ = server.Write(bytes[:count])
+				}
+			}()
+		}
+	}()
+	return "redis://" + listener.Addr().String(), left
 }
 
 // paused keeps the server from answering commands that write, until resume is called.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,8 @@ type request struct {
 	Owner      *string  `json:"owner"`
 	MaxWaiters *int     `json:"max_waiters"`
 	Replicas   *int     `json:"replicas"`
-	Within     int64    `json:"within"`
+	Within     *int64   `json:"within"`
+	Text       string   `json:"text"`
 }
 
 type adapter struct {
@@ -114,7 +116,12 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 		if cancel := a.cancels[r.Of]; cancel != nil {
 			cancel()
 		}
-	case "release", "look":
+	case "adopt":
+		return func() (object, error) {
+			held, err := a.locks.Adopt(ctx, r.Text)
+			return a.keep(r, held, err)
+		}
+	case "release", "look", "detach":
 		held := a.held[r.Held]
 		if held == nil {
 			return func() (object, error) { return nil, rlock.ErrConfiguration }
@@ -123,6 +130,9 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 			return func() (object, error) {
 				return object{"lost": held.Lost(), "remaining": held.Remaining().Milliseconds()}, nil
 			}
+		}
+		if r.Do == "detach" {
+			return func() (object, error) { return detach(ctx, held, r) }
 		}
 		return func() (object, error) { return object{}, held.Release(ctx) }
 	case "run":
@@ -203,13 +213,31 @@ func terms(r *request) (options []rlock.Option) {
 		options = append(options, rlock.MaxWaiters(*r.MaxWaiters))
 	}
 	if r.Replicas != nil {
-		options = append(options, rlock.Replicas(*r.Replicas, milliseconds(r.Within)))
+		within := int64(0)
+		if r.Within != nil {
+			within = *r.Within
+		}
+		options = append(options, rlock.Replicas(*r.Replicas, milliseconds(within)))
 	}
 	return options
 }
 
 func (a *adapter) acquire(ctx context.Context, r *request) (object, error) {
 	held, err := a.lock(r).Acquire(ctx, terms(r)...)
+	return a.keep(r, held, err)
+}
+
+func detach(ctx context.Context, held *rlock.Held, r *request) (object, error) {
+	var options []rlock.Option
+	if r.Within != nil {
+		options = append(options, rlock.Lease(milliseconds(*r.Within)))
+	}
+	text, err := held.Detach(ctx, options...)
+	return object{"text": text}, err
+}
+
+// keep notes what is held, and answers as for acquire.
+func (a *adapter) keep(r *request, held *rlock.Held, err error) (object, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +250,8 @@ func (a *adapter) acquire(ctx context.Context, r *request) (object, error) {
 		}
 	})
 	answer := object{"holder": held.Holder()}
-	if tokens := held.Tokens(); len(tokens) > 0 && r.All != nil {
+	isSeveral := r.All != nil || strings.HasPrefix(r.Text, "rlock1/several/")
+	if tokens := held.Tokens(); len(tokens) > 0 && isSeveral {
 		answer["tokens"] = tokens
 	} else if len(tokens) > 0 {
 		answer["token"] = held.Token()
