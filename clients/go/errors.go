@@ -41,7 +41,7 @@ const (
 
 // Error is the type of every error of this package that is about a lock or a connection.
 type Error struct {
-	Kind   error // one of the errors above, or context.Canceled
+	Kind   error // one of the errors above, or that of the context: context.Canceled
 	Lock   string
 	Reason LossReason // why the lock was lost; empty unless Kind is ErrLost
 	Cause  error      // the server's words, or the network's; or nil

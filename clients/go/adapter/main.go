@@ -121,6 +121,9 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 			held, err := a.locks.Adopt(ctx, r.Text)
 			return a.keep(r, held, err)
 		}
+	case "lead":
+		ctx, a.cancels[r.ID] = context.WithCancel(ctx)
+		return func() (object, error) { return object{}, a.lead(ctx, r) }
 	case "release", "look", "detach":
 		held := a.held[r.Held]
 		if held == nil {
@@ -280,6 +283,32 @@ func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (ob
 		}
 	}, terms(r)...)
 	return object{}, err
+}
+
+// lead's work waits for `finish`, turn by turn.
+func (a *adapter) lead(ctx context.Context, r *request) error {
+	return a.locks.Lead(ctx, r.Lock, func(ctx context.Context, _ *rlock.Held) error {
+		finish := make(chan struct{})
+		a.mutex.Lock()
+		a.finish[r.ID] = finish
+		a.mutex.Unlock()
+		say(object{"began": r.ID})
+		defer say(object{"ended": r.ID})
+		defer a.forget(r.ID)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-finish:
+			return nil
+		}
+	}, terms(r)...)
+}
+
+// forget has later requests to finish this work ignored.
+func (a *adapter) forget(id int64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	delete(a.finish, id)
 }
 
 func milliseconds(count int64) time.Duration { return time.Duration(count) * time.Millisecond }
