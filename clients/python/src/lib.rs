@@ -372,9 +372,9 @@ struct Task {
 
 #[pymethods]
 impl Call {
-    /// Blocks this thread. Beyond the limit it is given up.
-    #[pyo3(signature = (limit=None))]
-    fn wait(&self, py: Python<'_>, limit: Option<f64>) -> PyResult<Py<PyAny>> {
+    /// Blocks this thread. Beyond the limit it is given up, and so it is when `stop.is_set()`; then this is None.
+    #[pyo3(signature = (limit=None, stop=None))]
+    fn wait(&self, py: Python<'_>, limit: Option<f64>, stop: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let limit = time("limit", limit)?.and_then(|limit| Instant::now().checked_add(limit));
         let Some(mut work) = locked(&self.0.work).take() else {
             return Err(PyRuntimeError::new_err("it has been waited for"));
@@ -388,6 +388,9 @@ impl Call {
             }
             // Dropped with the work, it leaves the queue.
             py.check_signals()?;
+            if stop.map(|stop| stop.call_method0("is_set")?.is_truthy()).transpose()? == Some(true) {
+                return Ok(py.None());
+            }
             if left == Some(Duration::ZERO) {
                 return Err(Failure::new("unavailable", &self.0.about, "no server answers in time").into());
             }

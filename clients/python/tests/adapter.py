@@ -60,9 +60,12 @@ class Adapter:
         self.locks = locks
         return {"without": []}
 
-    def lock(self, asked):
+    def opened(self):
         if self.locks is None:
             raise errors.Closed("there is no client")
+        return self.locks
+
+    def lock(self, asked):
         terms = {
             "wait": seconds(asked, "wait"),
             "lease": seconds(asked, "fixed" if "fixed" in asked else "lease"),
@@ -75,10 +78,10 @@ class Adapter:
         if "replicas" in asked:
             terms["replicas"] = asked["replicas"], asked.get("within", 0) / 1_000
         if "permit" in asked:
-            return self.locks.permit(asked["permit"], asked["limit"], **terms)
+            return self.opened().permit(asked["permit"], asked["limit"], **terms)
         for kind in ("lock", "read", "write", "all"):
             if kind in asked:
-                return getattr(self.locks, kind)(asked[kind], **terms)
+                return getattr(self.opened(), kind)(asked[kind], **terms)
         raise Mistake(asked)
 
     async def acquire(self, asked):
@@ -114,6 +117,20 @@ class Adapter:
         async with self.lock(asked) as held:
             say({"began": number, "token": held.token})
             await finished.wait()
+
+    async def lead(self, asked):
+        number = asked["id"]
+
+        async def work(held):
+            self.work[number] = finished = asyncio.Event()
+            say({"began": number})
+            try:
+                await finished.wait()
+            finally:
+                self.work.pop(number, None)
+                say({"ended": number})
+
+        await self.opened().lead(asked["lock"], work)
 
     async def finish(self, asked):
         if asked["of"] in self.work:

@@ -150,3 +150,24 @@ def test_gunicorn_serves_forty_requests_for_one_lock(redis, tmp_path):
     with gunicorn(tmp_path, APPLICATION, "--worker-class", "gevent") as port:
         with ThreadPoolExecutor(40) as callers:
             assert list(callers.map(answer, [port] * 40)) == [200] * 40
+
+
+def test_a_leader_in_a_greenlet(green):
+    green("""
+        locks, stop, turns = Locks(URL), threading.Event(), []
+        def work(held):
+            turns.append(held)
+            while len(turns) == 2 and not stop.is_set():
+                sleep(0.005)
+        with locks.lock("k"):
+            first, leader = threading.Event(), spawn(lambda: locks.lead("k", work, stop=stop))
+            waits = spawn(lambda: locks.lead("k", work, stop=first))
+            until(lambda: waiting() == 2)
+            first.set()
+            join(waits)
+            until(lambda: waiting() == 1)
+        until(lambda: len(turns) == 2)
+        stop.set()
+        join(leader)
+        assert locks.lock("k").try_acquire()
+    """)

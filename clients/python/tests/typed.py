@@ -22,6 +22,8 @@ def synchronous(redis: Redis) -> None:
             held.on_lost(lambda: print("lost"))
         assert_type(locks.permit("a", 3).try_acquire(), Held | None)
         assert_type(locks.all(["a", b"b"], replicas=(1, 0.5)).acquire(), Held)
+        locks.lead("a", lambda held: print(held.token), fenced=True)
+        locks.lead("a", print, wait=3)  # type: ignore[call-arg]
         locks.lock("a", waits=3)  # type: ignore[call-arg]
         locks.lock(3)  # type: ignore[arg-type]
         try:
@@ -38,6 +40,11 @@ async def asynchronous() -> None:
             assert_type(held, aio.Held)
         assert_type(await locks.lock("a").try_acquire(), aio.Held | None)
         await held.release()
+
+        async def lead(held: aio.Held) -> None:
+            assert_type(held.token, int | None)
+
+        await locks.lead("a", lead, lease=5)
 
 
 def is_error(error: BaseException) -> bool:

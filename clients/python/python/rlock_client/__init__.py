@@ -12,13 +12,14 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from . import _green
-from ._base import HeldBase, LockBase, LocksBase
+from . import _green, _lead
+from ._base import HeldBase, LockBase, LocksBase, Name, Stopped, Time
 from ._native import Hold, Turns
 from .errors import (
     Busy,
@@ -151,6 +152,41 @@ class Locks(LocksBase[Lock]):
         with suppress(Unavailable):
             _green.wait(self._client.close(), self._answer)
 
+    def lead(
+        self,
+        name: Name,
+        work: Callable[[Held], object],
+        *,
+        stop: threading.Event | None = None,
+        lease: Time | None = None,
+        fenced: bool = False,
+        replicas: int | tuple[int, Time] | None = None,
+    ) -> None:
+        """Runs `work(held)` while holding the lock, over and over, until `stop` is set or the work raises an error.
+
+        Of all programs that call this one leads at a time. Each turn waits for the lock, runs the work, and releases the
+        lock; the next turn waits behind the others. A lost lock and an unavailable server are waited out.
+
+        Nothing can stop a thread: work that takes long calls `held.check()` between its steps, which raises Lost once the
+        lock is lost, and returns when `stop` is set. The options are those of `lock`.
+        """
+        stop = stop or threading.Event()
+        lock = self.lock(name, lease=lease, fenced=fenced, replicas=replicas)
+        lock._stop, pause = stop, 0.0
+        while not stop.is_set():
+            held, begun = None, time.monotonic()
+            try:
+                with lock as held:
+                    work(held)
+                pause = 0.0
+            except Stopped:
+                return
+            except LockError as error:
+                if not _lead.is_transient(error, held):
+                    raise
+                pause = _lead.pause(pause, begun, error)
+                stop.wait(pause)
+
     def __enter__(self) -> Self:
         return self
 
@@ -158,7 +194,9 @@ class Locks(LocksBase[Lock]):
         self.close()
 
     def _acquire(self, lock: Lock, wait: float | None) -> Held:
-        hold = _green.wait(self._client.acquire(lock, wait))
+        hold = _green.wait(self._client.acquire(lock, wait), stop=lock._stop)
+        if hold is None:
+            raise Stopped
         assert isinstance(hold, Hold)
         return Held(self, hold)
 

@@ -60,6 +60,10 @@ _ANSWER = 3.0
 _CLOSED = "the client was closed"
 
 
+class Stopped(LockError):
+    """The wait was ended by the event of `lead`, which ends with it."""
+
+
 class LocksBase(Generic[LockT]):
     _makes: ClassVar[Callable[..., Any]]
 
@@ -167,6 +171,8 @@ class LockBase(Generic[LocksT, EnteredT]):
         self.fixed, self.fenced, self.owner, self.max_waiters = fixed, fenced, owner, max_waiters
         count, within = replicas if isinstance(replicas, tuple) else (replicas, 1.0)
         self.replicas = None if count is None else (count, _settings.seconds(within))
+        # Set, it ends the waits of `acquire` with `Stopped`.
+        self._stop: threading.Event | None = None
         # What was acquired through this object, and by which thread or task.
         self._held: dict[HeldBase[Any], object] = {}
         self._entered: list[tuple[object, EnteredT]] = []

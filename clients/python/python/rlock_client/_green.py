@@ -6,16 +6,21 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 from ._native import Call, Hold, Turns
 from .errors import Unavailable
 
 
-def wait(call: Call, limit: float | None = None) -> Hold | bool | None:
-    """Blocks this thread or greenlet until the call has ended."""
+# How long it takes at most until a wait notices that its `stop` is set.
+_STOPS = 0.05
+
+
+def wait(call: Call, limit: float | None = None, stop: Event | None = None) -> Hold | bool | None:
+    """Blocks this thread or greenlet until the call has ended. None: `stop` was set first."""
     here = hub()
-    return call.wait(limit) if here is None else here.wait(call, limit)
+    return call.wait(limit, stop) if here is None else here.wait(call, limit, stop)
 
 
 class Hub:
@@ -24,7 +29,7 @@ class Hub:
     def __init__(self) -> None:
         self.turns = Turns()
 
-    def wait(self, call: Call, limit: float | None) -> Hold | bool | None:
+    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Hold | bool | None:
         ended: list[tuple[Hold | bool | None, Exception | None]] = []
         block, wake = self._blocker()
 
@@ -34,6 +39,11 @@ class Hub:
 
         call.start(self.turns, done)
         try:
+            while stop is not None and not ended:
+                block(_STOPS)
+                if stop.is_set() and not ended:
+                    call.drop()
+                    return None
             block(limit)
             if not ended:
                 raise Unavailable("no server answers in time")
@@ -65,12 +75,12 @@ class _Gevent(Hub):
         self.watcher = hub.loop.io(self.turns.fileno, 1, ref=False)
         self.watcher.start(self.turns)
 
-    def wait(self, call: Call, limit: float | None) -> Hold | bool | None:
+    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Hold | bool | None:
         # Without a wait the loop may end; with one it has something to wait for.
         self.waits += 1
         self.watcher.ref = True
         try:
-            return super().wait(call, limit)
+            return super().wait(call, limit, stop)
         finally:
             self.waits -= 1
             self.watcher.ref = self.waits > 0

@@ -1,6 +1,7 @@
 """The native part, which the package wraps."""
 
 from collections.abc import Callable
+from threading import Event
 
 from .errors import LossReason
 
@@ -30,7 +31,7 @@ class Client:
     def close(self) -> Call: ...
 
 class Call:
-    def wait(self, limit: float | None = None) -> Hold | bool | None: ...
+    def wait(self, limit: float | None = None, stop: Event | None = None) -> Hold | bool | None: ...
     def start(self, turns: Turns, done: Callable[[Hold | bool | None, Exception | None], object]) -> None: ...
     def drop(self) -> None: ...
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from ._base import HeldBase, LockBase, LocksBase
+from . import _lead
+from ._base import HeldBase, LockBase, LocksBase, Name, Time
 from ._native import Call, Hold, Turns
 from .errors import Busy, Configuration, LockError, Unavailable
 
@@ -55,7 +57,7 @@ class _Body:
             raise RuntimeError("`async with` is for tasks")
         self.held, self.task = held, task
         self.is_stopped = self.is_over = False
-        self.cancelled_before = task.cancelling() if _COUNTS else 0
+        self.cancelled_before = _cancelling()
         # By which a cancellation is known to be this one's, where tasks do not count.
         self.mark = f"{held._hold.about}: lost"
         self.watch = held._hold.until_lost()
@@ -149,6 +151,37 @@ class Locks(LocksBase[Lock]):
 
     aclose = close
 
+    async def lead(
+        self,
+        name: Name,
+        work: Callable[[Held], Awaitable[object]],
+        *,
+        lease: Time | None = None,
+        fenced: bool = False,
+        replicas: int | tuple[int, Time] | None = None,
+    ) -> NoReturn:
+        """Runs `await work(held)` while holding the lock, over and over, until it is cancelled or the work raises an error.
+
+        Of all programs that call this one leads at a time. Each turn waits for the lock, runs the work, which is cancelled if
+        the lock is lost, and releases the lock; the next turn waits behind the others. A lost lock and an unavailable server
+        are waited out. The options are those of `lock`.
+        """
+        lock, pause = self.lock(name, lease=lease, fenced=fenced, replicas=replicas), 0.0
+        cancelled_before = _cancelling()
+        while True:
+            held, begun = None, time.monotonic()
+            try:
+                async with lock as held:
+                    await work(held)
+                if _cancelling() > cancelled_before:  # the work has caught it
+                    raise asyncio.CancelledError
+                pause = 0.0
+            except LockError as error:
+                if not _lead.is_transient(error, held):
+                    raise
+                pause = _lead.pause(pause, begun, error)
+                await asyncio.sleep(pause)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -199,6 +232,11 @@ def _new_turns(loop: asyncio.AbstractEventLoop) -> Turns:
     turns = Turns()
     loop.add_reader(turns.fileno, turns)
     return turns
+
+
+def _cancelling() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if _COUNTS and task is not None else 0
 
 
 def _loop() -> asyncio.AbstractEventLoop:
