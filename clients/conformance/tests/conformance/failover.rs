@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// As long as the grace, and longer than a failover takes.
 const LEASE_MS: u64 = 8_000;
 
+/// Longer than clients take to find the new master.
+const GRACE_MS: u64 = 15_000;
+
 /// A failover, then a grace, then whatever is left of a wait.
 const FAILOVER: Duration = Duration::from_secs(60);
 
@@ -42,17 +45,65 @@ pub fn a_lock_that_is_forgotten(world: &World) {
     fails_over(world, false);
 }
 
-fn fails_over(world: &World, is_known: bool) {
-    let mut watched = Watched::start(1);
+/// A master and a replica with such a grace.
+fn watched_with_grace(grace_ms: u64) -> Watched {
+    let watched = Watched::start(1);
     for server in &watched.servers {
-        assert_eq!(server.client().say(&format!("CONFIG SET rlock.grace {LEASE_MS}")), rlock_testing::text("OK"));
+        assert_eq!(server.client().say(&format!("CONFIG SET rlock.grace {grace_ms}")), rlock_testing::text("OK"));
     }
+    watched
+}
+
+/// A client that finds the master by its sentinels.
+fn open(world: &World, watched: &Watched) -> Adapter {
     let sentinels: Vec<_> = watched.sentinels.iter().map(|it| at(it.port())["url"].clone()).collect();
-    let open = || {
-        let place = json!({"sentinels": sentinels, "master": Watched::NAME});
-        world.open(with(place, json!({"lease": LEASE_MS, "patience": 60_000})))
-    };
-    let (first, second) = (open(), open());
+    let place = json!({"sentinels": sentinels, "master": Watched::NAME});
+    world.open(with(place, json!({"lease": LEASE_MS, "patience": 60_000})))
+}
+
+fn until_promoted(watched: &Watched) -> Client {
+    wait_for_as_long_as(FAILOVER, "the replica is the master", || watched.master_port() == watched.servers[1].port());
+    watched.servers[1].client()
+}
+
+/// In the grace after a failover, answers are given: one that was stored before, and one of a leader that works through
+/// the failover. A caller of another key does not lead until the grace is over.
+pub fn answers_in_a_grace(world: &World) {
+    let mut watched = watched_with_grace(GRACE_MS);
+    let [first, second] = [open(world, &watched), open(world, &watched)];
+    let mut eye = watched.servers[0].client();
+    let kept = begin_once(&first, "kept", json!({}));
+    finish(&first, kept, "before");
+    is_given("before", first.answer(kept));
+    let leads = begin_once(&first, "led", json!({}));
+    let waits = ask_once(&second, "led", json!({}));
+    eye.until_waiting(1);
+    assert_eq!(eye.say("WAIT 1 20000").as_int(), 1, "the replica has it");
+    watched.servers[0].kill();
+    let mut eye = until_promoted(&watched);
+    let mut grace_left = || eye.info("rlock").number("rlock_grace_left_ms");
+    let new = ask_once(&second, "new", json!({}));
+    is_given("before", second.answer(ask_once(&second, "kept", json!({}))));
+    finish(&first, leads, "through");
+    is_given("through", first.answer(leads));
+    is_given("through", second.answer(waits));
+    let is_early = !has_begun(&second, new);
+    assert!(is_early && grace_left() > 0, "the grace lasts longer than all this: {} ms left", grace_left());
+    // A failover resets no clock here: the grace's end is the same for both.
+    wait_for_as_long_as(FAILOVER, "the grace is over", || {
+        let is_early = !has_begun(&second, new);
+        let left = grace_left();
+        assert!(is_early || left == 0, "a new leader with {left} ms of the grace left");
+        left == 0
+    });
+    until_begun(&second, new);
+    finish(&second, new, "after");
+    is_given("after", second.answer(new));
+}
+
+fn fails_over(world: &World, is_known: bool) {
+    let mut watched = watched_with_grace(LEASE_MS);
+    let (first, second) = (open(world, &watched), open(world, &watched));
     let mut eye = watched.servers[0].client();
     if !is_known {
         watched.servers[1].freeze();
@@ -71,9 +122,8 @@ fn fails_over(world: &World, is_known: bool) {
     if !is_known {
         watched.servers[1].thaw();
     }
-    wait_for_as_long_as(FAILOVER, "the replica is the master", || watched.master_port() == watched.servers[1].port());
     // The sentinels cut off who was connected before.
-    let mut eye = watched.servers[1].client();
+    let mut eye = until_promoted(&watched);
     if is_known {
         believes_until_another_does(&first, &second, waits, &mut eye);
     } else {

@@ -10,15 +10,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod breaks;
+mod callers;
 mod cancelled;
 mod crowd;
+mod detached;
 mod ends;
 mod errors;
 mod failover;
+mod lead;
+mod leaders;
 mod limits;
 mod load;
 mod locks;
 mod losses;
+mod once;
 mod order;
 mod world;
 
@@ -58,6 +63,7 @@ macro_rules! scenarios {
 const SCENARIOS: &[Scenario] = scenarios! {
     failover::a_lock_that_is_known_to_the_new_master ["sentinels", "servers"];
     failover::a_lock_that_is_forgotten ["sentinels", "servers"];
+    failover::answers_in_a_grace ["once", "sentinels", "servers"];
     failover::a_cluster ["cluster", "servers"];
     cancelled::in_the_moment_of_the_grant ["cancel"];
     cancelled::it_leaves_the_queue ["cancel"];
@@ -98,6 +104,68 @@ const SCENARIOS: &[Scenario] = scenarios! {
     errors::nobody_listens;
     errors::an_address_that_is_none;
     errors::no_server_at_all;
+    once::one_works_and_all_get_its_value ["once"];
+    once::values_of_all_lengths ["once"];
+    once::a_key_with_a_tag ["forget", "once"];
+    once::a_value_that_expires ["once"];
+    once::a_value_that_is_forgotten ["forget", "once"];
+    once::a_value_that_is_too_long ["once"];
+    once::callers_of_one_process_share_a_request ["forget", "once"];
+    once::a_caller_that_gives_up_leaves_the_others ["cancel", "once"];
+    once::callers_that_give_up_leave_the_queue ["cancel", "once"];
+    once::a_limit_is_kept ["once"];
+    once::a_queue_may_be_long_enough ["max_waiters", "once"];
+    once::arguments_that_are_refused ["once"];
+    once::another_kind ["once"];
+    once::no_right ["once"];
+    leaders::work_that_fails ["once"];
+    leaders::each_caller_works_until_one_succeeds ["once"];
+    leaders::work_that_is_given_up ["cancel", "once"];
+    leaders::a_leader_that_is_killed_before_its_work ["once"];
+    leaders::a_leader_that_is_killed_in_its_work ["once"];
+    leaders::a_leader_that_is_killed_before_it_answers ["once"];
+    leaders::a_leader_that_is_killed_after_it_has_answered ["once"];
+    leaders::a_lock_that_is_broken ["once"];
+    leaders::work_that_ends_after_its_lock_is_broken ["once"];
+    leaders::callers_next_to_a_leader_that_loses ["once"];
+    leaders::a_leader_that_stalls ["once"];
+    leaders::a_leader_that_is_cut_off ["once"];
+    leaders::an_answer_without_a_reply ["once"];
+    callers::places_are_kept ["once"];
+    callers::answers_that_are_cut ["once"];
+    callers::a_session_that_is_ended ["once"];
+    callers::a_caller_that_stalls ["once"];
+    callers::a_server_that_restarts ["once"];
+    callers::an_answer_that_is_gone_at_once ["once", "servers"];
+    callers::an_answer_that_another_leader_replaces ["once", "servers"];
+    callers::a_client_that_is_closed ["close", "once"];
+    detached::a_hold_that_is_handed_on ["adopt", "detach"];
+    detached::a_hold_that_comes_back ["adopt", "detach"];
+    detached::locks_of_all_kinds ["adopt", "detach"];
+    detached::a_text_by_hand ["adopt", "detach"];
+    detached::a_hold_that_no_process_adopts ["adopt", "close", "detach"];
+    detached::a_hold_of_a_process_that_is_killed ["adopt", "detach"];
+    detached::a_hold_that_has_ended ["adopt", "detach"];
+    detached::a_set_that_has_lost_a_lock ["adopt", "all", "detach"];
+    detached::a_hold_that_is_adopted_twice ["adopt", "detach"];
+    detached::a_fixed_lease ["adopt", "detach", "fixed"];
+    detached::a_hold_that_is_lost ["adopt", "detach"];
+    detached::a_detach_without_an_answer ["adopt", "detach"];
+    detached::an_adoption_without_an_answer ["adopt", "detach"];
+    detached::an_adoption_over_a_slow_network ["adopt", "detach"];
+    detached::an_adopted_hold_that_is_overwritten ["adopt", "detach"];
+    detached::an_adopted_hold_that_is_forgotten ["adopt", "detach"];
+    detached::texts_that_are_refused ["adopt", "detach"];
+    lead::all_take_turns ["cancel", "lead"];
+    lead::one_leads_alone ["cancel", "lead"];
+    lead::a_leader_that_is_killed ["cancel", "lead"];
+    lead::a_lock_that_is_broken ["cancel", "lead", "servers"];
+    lead::a_leader_that_stalls ["cancel", "lead"];
+    lead::a_lead_that_is_given_up ["cancel", "lead"];
+    lead::a_lead_that_is_given_up_while_it_waits ["cancel", "lead"];
+    lead::a_server_that_restarts ["cancel", "lead"];
+    lead::errors_that_stay ["lead"];
+    lead::a_client_that_is_closed ["close", "lead"];
     limits::a_limit_is_kept;
     limits::a_limit_is_kept_on_a_frozen_server;
     locks::one_holds;
@@ -114,11 +182,12 @@ const SCENARIOS: &[Scenario] = scenarios! {
     locks::too_few_replicas ["replicas"];
 };
 
-/// Tried once, on all clients together.
-const TOGETHER: Scenario = Scenario {
-    name: "order::all_languages_wait_in_one_queue",
-    needs: &[],
-    play: order::all_languages_wait_in_one_queue,
+/// Tried once, on all clients together: those that have what is needed.
+const TOGETHER: &[Scenario] = scenarios! {
+    order::all_languages_wait_in_one_queue;
+    order::all_languages_get_one_value;
+    order::a_lock_goes_through_all_languages;
+    order::all_languages_lead_in_turn;
 };
 
 fn main() {
@@ -137,7 +206,8 @@ fn main() {
     // For as long as this process lives.
     let all: &'static [Tried] = all.leak();
     let each = all[..asked_for].iter().flat_map(|tried| SCENARIOS.iter().map(move |it| trial(it, tried, all)));
-    let trials = each.chain([trial(&TOGETHER, &all[0], all).with_kind("all clients")]).collect();
+    let together = TOGETHER.iter().map(|it| trial(it, &all[0], all).with_kind("all clients"));
+    let trials = each.chain(together).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 

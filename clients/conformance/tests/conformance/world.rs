@@ -2,7 +2,7 @@
 
 use crate::load::wait_within;
 use rlock_conformance::{Adapter, Answer, Said, Saying};
-use rlock_testing::{Client, Server, unix_ms, wait_until};
+use rlock_testing::{Client, Reply, Server, unix_ms, wait_until};
 use serde_json::{Value, json};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -112,8 +112,73 @@ pub fn told_to_be_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     said
 }
 
+/// So long the suite's callers of `once` want a value to be kept: longer than any scenario.
+pub const KEEP_MS: u64 = 600_000;
+
+/// Asks for the value of this key, and returns the request's number. The fields may name another `keep`.
+pub fn ask_once(client: &Adapter, key: &str, fields: Value) -> u64 {
+    client.ask(with(json!({"do": "once", "once": key, "keep": KEEP_MS}), fields))
+}
+
+/// Until the work of that request has begun.
+pub fn until_begun(client: &Adapter, id: u64) -> Said {
+    client.until_turned(rlock_testing::PATIENCE, id, 1)
+}
+
+/// Whether the work of that request has ever begun.
+pub fn has_begun(client: &Adapter, id: u64) -> bool {
+    !client.turns(id).is_empty()
+}
+
+/// Asks for the value of this key, until the work has begun. Returns the request's number.
+pub fn begin_once(client: &Adapter, key: &str, fields: Value) -> u64 {
+    let id = ask_once(client, key, fields);
+    until_begun(client, id);
+    id
+}
+
+/// Ends the work of that request, that of `once` with this value.
+pub fn finish(client: &Adapter, id: u64, value: &str) {
+    ok(client.asks(json!({"do": "finish", "of": id, "value": value})));
+}
+
+/// The request is answered with this value.
+pub fn is_given(value: &str, answer: Answer) {
+    assert_eq!(ok(answer), json!({"value": value}));
+}
+
+/// The key that stores the value of this one.
+pub fn stored_at(key: &str) -> String {
+    format!("rlock_answer:{{{key}}}")
+}
+
+/// The answer that is stored for this key, if there is one.
+pub fn stored(eye: &mut Client, key: &str) -> Option<String> {
+    match eye.run(&["GET", &stored_at(key)]) {
+        Reply::Text(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// The suite leads by hand, for as long as the scenario lasts.
+pub fn lead_by_hand(eye: &mut Client, key: &str) {
+    assert_eq!(eye.run(&["RLOCK.ONCE", key, "other", "600000"]), Reply::Nil);
+}
+
+pub fn answer_by_hand(eye: &mut Client, key: &str, value: &str) {
+    assert_eq!(eye.run(&["RLOCK.ANSWER", key, "other", value, "KEEP", "600000"]), Reply::Int(1));
+}
+
+/// How often clients have sent this command, by the server's count.
+pub fn calls(eye: &mut Client, command: &str) -> u64 {
+    let name = format!("cmdstat_rlock.{command}:");
+    let all = eye.say("INFO commandstats").as_text().to_lowercase();
+    let calls = all.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix("calls=")?.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
 pub fn take(eye: &mut Client, key: &str) {
-    assert_eq!(eye.run(&["RLOCK.ACQUIRE", key, "other", "600000"]), rlock_testing::Reply::Nil);
+    assert_eq!(eye.run(&["RLOCK.ACQUIRE", key, "other", "600000"]), Reply::Nil);
 }
 
 pub fn give_back(eye: &mut Client, key: &str) {
