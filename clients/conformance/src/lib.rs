@@ -249,7 +249,13 @@ impl Adapter {
     /// If it does not in this time.
     pub fn until_turned(&self, limit: Duration, of: u64, times: usize) -> Said {
         let what = format!("the work of request {of} has begun or ended {times} times");
-        self.until_heard(&what, limit, |said| turns(said, of).get(times.checked_sub(1)?).cloned())
+        let found = self.until_heard(&what, limit, |said| {
+            let turn = turns(said, of).get(times.checked_sub(1)?).cloned();
+            // After its answer there is no more news of it.
+            let answer = || said.iter().find(|it| matches!(it.what, Saying::Answer { id, .. } if id == of)).cloned();
+            turn.map(Ok).or_else(|| answer().map(Err))
+        });
+        found.unwrap_or_else(|answer| panic!("{}: in vain until {what}: {answer:?}", self.name))
     }
 
     /// Until it is told that what it holds by that name is lost.

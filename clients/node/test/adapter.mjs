@@ -60,7 +60,7 @@ const does = {
     if (cluster) locks = await Locks.connectToCluster(cluster, settings);
     else if (sentinels) locks = await Locks.connectToSentinels(sentinels, master, settings);
     else locks = await Locks.connect(url, settings);
-    return { without: [] };
+    return { without: ["adopt", "detach", "forget", "once"] };
   },
 
   async acquire(request) {

@@ -131,7 +131,7 @@ impl Adapter {
             ..Settings::default()
         };
         *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
-        Ok(json!({"without": []}))
+        Ok(json!({"without": ["adopt", "detach", "forget", "lead", "once"]}))
     }
 
     async fn acquired(&self, request: &Value) -> Result<Held, Failure> {

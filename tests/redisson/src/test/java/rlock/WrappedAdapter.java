@@ -62,10 +62,12 @@ import rlock.redisson.RlockMissingException;
  */
 final class WrappedAdapter {
     private static final List<String> WITHOUT = List.of(
+            "adopt", "detach",
             // A lease of one's own ends when it was meant to: that is no loss, and nobody is told.
             "fixed",
+            "forget", "lead",
             // The server's setting.
-            "max_waiters",
+            "max_waiters", "once",
             // A hold is a thread's.
             "owner",
             // Redisson asks as many as there are, for as long as the client's configuration says.
