@@ -108,7 +108,7 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 	case "open":
 		locks, err := open(ctx, r) // nothing else can be asked before
 		a.locks = locks
-		return func() (object, error) { return object{"without": []string{"adopt", "detach", "forget", "lead", "once"}}, err }
+		return func() (object, error) { return object{"without": []string{"forget", "once"}}, err }
 	case "acquire":
 		ctx, a.cancels[r.ID] = context.WithCancel(ctx)
 		return func() (object, error) { return a.acquire(ctx, r) }

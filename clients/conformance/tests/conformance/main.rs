@@ -35,7 +35,7 @@ use world::{Tried, World};
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
     ("java", &["adopt", "detach", "fixed", "forget", "lead", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
-    ("go", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
+    ("go", &["forget", "once"], CONNECTIONS_MAX),
     ("node", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
     ("python", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
     ("rust", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
