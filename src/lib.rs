@@ -31,6 +31,8 @@ const COMMANDS: &[Registration] = &[
     Registration::of::<command::WriteAcquire>(),
     Registration::of::<command::PermitAcquire>(),
     Registration::of::<command::AcquireAll>(),
+    Registration::of::<command::Once>(),
+    Registration::of::<command::Answer>(),
     Registration::of::<command::Release>(),
     Registration::of::<command::Renew>(),
     Registration::of::<command::Inspect>(),

@@ -65,6 +65,8 @@ fn check(command: &Command, values: &Values) {
             Argument::Keys => request.keys = &keys,
             Argument::Holder => request.holder = Some(&values.holder[..]),
             Argument::Lease => request.lease = Lease::from_ms(values.lease),
+            Argument::Value => request.value = tickets.last().map_or(Some(&[][..]), |value| Some(*value)),
+            Argument::Keep => request.keep = Lease::from_ms(values.lease),
             Argument::Session => request.session = Some(&values.session),
             Argument::Ticket => request.tickets = tickets.get(..1).unwrap_or_default(),
             Argument::Tickets => request.tickets = &tickets,
@@ -296,10 +298,12 @@ fn errors_name_the_bounds_of_the_table() {
         let line = argument.wrong().line().to_str().unwrap();
         let bounds = match argument.form() {
             Form::Text(least, most) => format!("must be {least} to {most} bytes"),
-            Form::Number(..) if matches!(argument, Argument::Lease | Argument::Seq | Argument::Id) => continue,
+            Form::Number(..) if matches!(argument, Argument::Lease | Argument::Keep | Argument::Seq | Argument::Id) => {
+                continue;
+            }
             Form::Number(least, most) if *argument == Argument::Wait => format!("from {least} (for ever) to {most}"),
             Form::Number(least, most) => format!("from {least} to {most}"),
-            Form::Key => continue,
+            Form::Key | Form::Value => continue,
         };
         assert!(line.contains(&bounds), "{line}: {bounds}");
     }

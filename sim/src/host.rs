@@ -82,6 +82,8 @@ impl Watcher for () {}
 pub struct Commit<'a> {
     pub database: i32,
     pub changes: Vec<(&'a [u8], &'a [u8], Changes)>,
+    /// The answer that is stored with them.
+    pub answer: Option<&'a [u8]>,
     /// Whether the second of these is the grant of a hand-over.
     pub hands_over: bool,
 }
@@ -128,6 +130,7 @@ pub struct Limits {
     pub blocked: usize,
     pub tickets: Most,
     pub sessions: Most,
+    pub answer_bytes: usize,
 }
 
 /// As many as the module has by default.
@@ -135,6 +138,7 @@ const LIMITS: Limits = Limits {
     blocked: 10_000,
     tickets: Most { all: 1_000_000, of_user: 0 },
     sessions: Most { all: 10_000, of_user: 0 },
+    answer_bytes: 64 * 1024,
 };
 
 impl<W: Default> Default for Memory<W> {
@@ -305,13 +309,13 @@ impl<W: Watcher> Host for Memory<W> {
         let next = plan.next.map(|(holder, changes)| (key, holder, *changes));
         let others = others.into_iter().map(|(lock, changes)| (lock.key, plan.holder, changes));
         let changes = std::iter::once((key, plan.holder, *plan.changes)).chain(next).chain(others).collect();
-        let commit = Commit { database, changes, hands_over: plan.next.is_some() };
+        let commit = Commit { database, changes, answer: plan.answer, hands_over: plan.next.is_some() };
         let paused = if may_create_keys { self.pause() } else { None };
         if let Some(paused) = paused.or_else(|| self.watcher.refuses(self, &commit)) {
             return Err(paused);
         }
         self.watcher.commits(self, &commit, || {
-            let published = self.keyspace.borrow_mut().apply(database, &commit.changes);
+            let published = self.keyspace.borrow_mut().apply(database, &commit.changes, commit.answer);
             self.published.borrow_mut().extend(published);
         });
         Ok(())
@@ -337,10 +341,11 @@ impl<W: Watcher> Host for Memory<W> {
     }
 
     fn limit(&self, of: Kept) -> Option<Most> {
-        let Limits { blocked, tickets, sessions } = self.limits.get();
+        let Limits { blocked, tickets, sessions, answer_bytes } = self.limits.get();
         match of {
             Kept::Blocked => Some(Most { all: blocked, of_user: blocked }),
             Kept::Tickets => Some(tickets),
+            Kept::AnswerBytes => Some(Most { all: answer_bytes, of_user: 0 }),
             Kept::Sessions => self.has_memory.get().then_some(sessions),
         }
     }

@@ -114,17 +114,22 @@ impl Keyspace {
     }
 
     /// Applies changes, each as those of one holder of one key: first all that are in the locks' own keys, then all others.
-    /// Returns what they publish: channels and messages.
+    /// `answer` is what the plan stores. Returns what they publish: channels and messages.
     ///
     /// # Panics
     /// If a change does not fit to what is there, or makes something else than it says.
-    pub fn apply(&mut self, database: i32, all: &[(&[u8], &[u8], Changes)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn apply(
+        &mut self,
+        database: i32,
+        all: &[(&[u8], &[u8], Changes)],
+        answer: Option<&[u8]>,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut published = Vec::new();
         for changes_of in [Changes::on_lock_key, Changes::on_side_keys] {
             for (key, holder, changes) in all {
                 for change in changes_of(changes) {
                     self.check_before(database, key, holder, *change);
-                    plain::each(key, holder, *change, |command| match command {
+                    plain::each((key, holder), *change, answer, |command| match command {
                         Plain::Publish { channel, message } => published.push((channel.to_vec(), message.to_vec())),
                         command => _ = self.run(database, command),
                     });

@@ -67,8 +67,13 @@ pub enum Plain<'a> {
     },
 }
 
-/// Runs the commands that this change of a holder of `key` stands for, in their order.
-pub(crate) fn each(key: &[u8], holder: &[u8], change: Change, mut run: impl FnMut(Plain<'_>)) {
+/// Runs the commands that this change of a holder of `key` stands for, in their order. `answer` is what the plan stores.
+pub(crate) fn each(
+    (key, holder): (&[u8], &[u8]),
+    change: Change,
+    answer: Option<&[u8]>,
+    mut run: impl FnMut(Plain<'_>),
+) {
     match change {
         Change::Begin { side: Side::Permit(_), end } => {
             run(Plain::ZAdd { key, end, member: holder });
@@ -106,6 +111,10 @@ pub(crate) fn each(key: &[u8], holder: &[u8], change: Change, mut run: impl FnMu
         Change::SetToken { to } => {
             let value = to.to_string();
             names::fencing_counter(key, |key| run(Plain::SetKeepTtl { key, value: value.as_bytes() }));
+        }
+        Change::StoreAnswer { end } => {
+            let value = answer.unwrap_or_default();
+            names::answer(key, |key| run(Plain::Set { key, value, at: Some(end) }));
         }
         Change::Publish(unlock) => {
             let message: &[u8] = if unlock == Unlock::Write { b"1" } else { b"0" };

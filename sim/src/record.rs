@@ -117,6 +117,10 @@ impl<K: Deref<Target = Keyspace>> Record for View<'_, K> {
         last.and_then(|last| last.checked_add(1)).ok_or(Refusal::BadToken)
     }
 
+    fn with_answer<R>(&self, use_answer: impl FnOnce(Option<(&[u8], Expiry)>) -> R) -> Result<R, Refusal> {
+        Ok(use_answer(self.keyspace.answer(self.database, self.key)?))
+    }
+
     fn token_clock_us(&self) -> Option<i64> {
         self.clocks.tokens_us
     }
@@ -232,6 +236,18 @@ impl Keyspace {
         let end = |reads: &Holding, index| self.end_of_hold(database, key, &reads.holder, index);
         snapshot.left_ms(self.now(), READ_HOLDS_SHOWN_MAX, |reads| {
             (1..=reads.count).filter_map(|index| end(reads, index)).max()
+        })
+    }
+
+    /// The answer that is stored for a lock and its end, if there is one.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`] where the key of the answer holds something else.
+    pub fn answer(&self, database: i32, key: &[u8]) -> Result<Option<(&[u8], Expiry)>, Refusal> {
+        names::answer(key, |key| match self.get(database, key) {
+            None => Ok(None),
+            Some(Entry { value: Value::Text(text), expiry }) => Ok(Some((&text[..], *expiry))),
+            Some(_) => Err(Refusal::WrongType),
         })
     }
 

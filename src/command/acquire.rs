@@ -72,6 +72,7 @@ pub(super) fn reply_to(acquiring: Acquiring, fenced: bool) -> Result<Reply, Erro
     match acquiring {
         Acquiring::Done(outcome) => reply::of_acquire(outcome, fenced),
         Acquiring::GrantedAll { tokens } => Ok(reply::of_several(tokens)),
+        Acquiring::Answered(value) => Ok(Reply::Bytes(value)),
         Acquiring::Blocked(_) => Ok(Reply::Later),
         Acquiring::Waiting => Ok(Reply::Word(c"WAITING")),
         Acquiring::TurnedAway { waiting } => Ok(Reply::TurnedAway(waiting)),

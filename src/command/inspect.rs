@@ -1,7 +1,7 @@
 //! INSPECT, for people and their tools: the holders of a lock, and its waiters.
 
 use crate::server::waiting::{self, WaiterView};
-use crate::server::{Command, Context, Reply, Str, Writer, fencing_token, latency, left_ms, take_snapshot};
+use crate::server::{Command, Context, Reply, Str, Writer, answer, fencing_token, latency, left_ms, take_snapshot};
 use rlock_core::lock::{Holding, Kind, Part, Side, Snapshot, UnixMs};
 use rlock_core::words::{self, Error, read};
 use std::ffi::CStr;
@@ -18,10 +18,10 @@ impl Command for Inspect {
         let now = context.now();
         let snapshot = take_snapshot(context, key, limit)?;
         let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| left_ms(context, key, snapshot, now));
-        let token = fencing_token(context, key);
+        let (token, answer) = (fencing_token(context, key), answer(context, key, now));
         let queue = waiting::queue(context, key, limit)?;
         let holdings = snapshot.iter().flat_map(|snapshot| &snapshot.holdings).zip(&left_ms);
-        let writer = Writer::new(context).map(8);
+        let writer = Writer::new(context).map(10);
         writer.word(c"kind").word(match &snapshot {
             None => c"none",
             Some(Snapshot { kind: Kind::Plain, .. }) => c"plain",
@@ -33,6 +33,8 @@ impl Command for Inspect {
         writer.word(c"holders").array(left_ms.len());
         holdings.for_each(|(holding, left_ms)| write_holding(writer, holding, *left_ms));
         writer.word(c"fencing-token").or_nil(token, Writer::number);
+        writer.word(c"answer-bytes").or_nil(answer.map(|(bytes, _)| bytes), Writer::number);
+        writer.word(c"answer-ttl-ms").or_nil(answer.map(|(_, left_ms)| left_ms), Writer::number);
         writer.word(c"waiter-count").number(queue.length);
         writer.word(c"waiters").array(queue.waiters.len());
         queue.waiters.iter().for_each(|waiter| write_waiter(writer, waiter, now));

@@ -7,9 +7,10 @@ use crate::server::ffi::api::api;
 use crate::server::ffi::api::guarded;
 use crate::server::ffi::context::{Context, clock_ms, steady_ms};
 use crate::server::keys::followers;
-use crate::server::waiting::state;
+use crate::server::waiting::{BlockedClient, state};
 use redis_module::raw;
-use std::ffi::c_int;
+use rlock_core::waiting::{Counters, Engine};
+use std::ffi::{CStr, c_int};
 
 pub fn register(context: &Context) {
     // SAFETY: the context is alive, and the callback is a function of ours.
@@ -26,51 +27,60 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
     guarded((), || {
         // Within a command of ours another module may ask.
         let Ok(engine) = state::engine() else { return };
-        let (counted, now) = (engine.counters, clock_ms());
-        let waited = counted.waited;
-        let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
-        let oldest_wait_ms = engine.oldest_since().map_or(0, |since| now.saturating_sub(since));
-        let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
-        let fields = [
-            // Counted since the module was loaded.
-            (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
-            (c"refusals", counted.refusals),
-            (c"turned_away", counted.turned_away),
-            (c"waits", counted.waits),
-            (c"grants_after_wait", waited.count()),
-            (c"hand_offs", counted.hand_offs),
-            (c"timeouts", counted.timeouts),
-            (c"cancelled", counted.cancelled),
-            (c"lease_expiries", counted.lease_expiries),
-            (c"breaks", counted.breaks),
-            (c"wait_ms_le_1", le_1),
-            (c"wait_ms_le_10", le_10),
-            (c"wait_ms_le_100", le_100),
-            (c"wait_ms_le_1000", le_1000),
-            (c"wait_ms_le_10000", le_10000),
-            (c"wait_ms_le_inf", le_inf),
-            (c"wait_ms_sum", waited.sum_ms()),
-            // As it is now.
-            (c"waiters", engine.waits() as u64),
-            (c"locks_with_waiters", engine.queues().locks() as u64),
-            (c"longest_queue", engine.queues().longest() as u64),
-            (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
-            (c"sessions", engine.sessions().len() as u64),
-            (c"sessions_unattended", engine.sessions().abandoned() as u64),
-            (c"tickets", engine.sessions().waiting as u64),
-            (c"events_unacknowledged", engine.sessions().events as u64),
-            (c"revocations_due", engine.releases_due() as u64),
-            (c"grace_left_ms", u64::try_from(grace_left_ms).unwrap_or(0)),
-            (c"followed", u64::from(followers::there_may_be())),
-            (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
-            (c"keyspace_subscriptions", state::subscriptions() as u64),
-        ];
+        let counted = counted(&engine.counters).into_iter();
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.
         unsafe {
             api!(RedisModule_InfoAddSection(info, std::ptr::null()));
-            for (name, value) in fields {
+            for (name, value) in counted.chain(now(&engine)) {
                 api!(RedisModule_InfoAddFieldULongLong(info, name.as_ptr(), value));
             }
         }
     });
+}
+
+/// Counted since the module was loaded.
+fn counted(counted: &Counters) -> [(&'static CStr, u64); 19] {
+    let waited = counted.waited;
+    let [le_1, le_10, le_100, le_1000, le_10000, le_inf] = waited.up_to();
+    [
+        (c"grants", counted.granted_at_once.wrapping_add(waited.count())),
+        (c"refusals", counted.refusals),
+        (c"turned_away", counted.turned_away),
+        (c"waits", counted.waits),
+        (c"grants_after_wait", waited.count()),
+        (c"hand_offs", counted.hand_offs),
+        (c"timeouts", counted.timeouts),
+        (c"cancelled", counted.cancelled),
+        (c"lease_expiries", counted.lease_expiries),
+        (c"breaks", counted.breaks),
+        (c"answers_stored", counted.answers_stored),
+        (c"answers_given", counted.answers_given),
+        (c"wait_ms_le_1", le_1),
+        (c"wait_ms_le_10", le_10),
+        (c"wait_ms_le_100", le_100),
+        (c"wait_ms_le_1000", le_1000),
+        (c"wait_ms_le_10000", le_10000),
+        (c"wait_ms_le_inf", le_inf),
+        (c"wait_ms_sum", waited.sum_ms()),
+    ]
+}
+
+fn now(engine: &Engine<BlockedClient>) -> [(&'static CStr, u64); 13] {
+    let oldest_wait_ms = engine.oldest_since().map_or(0, |since| clock_ms().saturating_sub(since));
+    let grace_left_ms = engine.grace_left_ms(SETTINGS.grace.get_ms(), steady_ms());
+    [
+        (c"waiters", engine.waits() as u64),
+        (c"locks_with_waiters", engine.queues().locks() as u64),
+        (c"longest_queue", engine.queues().longest() as u64),
+        (c"oldest_wait_ms", u64::try_from(oldest_wait_ms).unwrap_or(0)),
+        (c"sessions", engine.sessions().len() as u64),
+        (c"sessions_unattended", engine.sessions().abandoned() as u64),
+        (c"tickets", engine.sessions().waiting as u64),
+        (c"events_unacknowledged", engine.sessions().events as u64),
+        (c"revocations_due", engine.releases_due() as u64),
+        (c"grace_left_ms", u64::try_from(grace_left_ms).unwrap_or(0)),
+        (c"followed", u64::from(followers::there_may_be())),
+        (c"followed_by_replicas", u64::from(followers::there_may_be_replicas())),
+        (c"keyspace_subscriptions", state::subscriptions() as u64),
+    ]
 }

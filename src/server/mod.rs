@@ -21,5 +21,5 @@ pub use edge::{Command, Registration, Reply, Writer, reply};
 pub use ffi::context::Context;
 pub use ffi::latency;
 pub use ffi::string::Str;
-pub use keys::{fencing_token, left_ms, take_snapshot};
+pub use keys::{answer, fencing_token, left_ms, take_snapshot};
 pub use load::load;

@@ -93,7 +93,8 @@ fn good(argument: Argument) -> &'static [&'static str] {
         Argument::Ticket => &["t"],
         Argument::Tickets => &[],
         Argument::Seq => &["0"],
-        Argument::Lease | Argument::Ttl => &["1000"],
+        Argument::Value => &["value"],
+        Argument::Lease | Argument::Keep | Argument::Ttl => &["1000"],
         Argument::Wait | Argument::Max | Argument::Limit | Argument::Count | Argument::Id => &["1"],
     }
 }
@@ -101,7 +102,7 @@ fn good(argument: Argument) -> &'static [&'static str] {
 /// Words that it may not be.
 fn wrong(argument: Argument) -> Vec<String> {
     let mut words: Vec<_> = match argument.form() {
-        Form::Key => return Vec::new(),
+        Form::Key | Form::Value => return Vec::new(),
         Form::Text(least, most) => [least - 1, most + 1].map(|length| "x".repeat(length)).into(),
         Form::Number(least, most) => {
             let beyond = [i128::from(least) - 1, i128::from(most) + 1].map(|number| number.to_string());
@@ -123,6 +124,8 @@ fn each_wrong_word_is_named_and_changes_nothing() {
         let needed: Vec<_> = command.options.iter().filter(|option| option.is_required()).flat_map(whole).collect();
         let alone = [&[command.name], &behind(command.arguments)[..]].concat();
         let start = [&alone[..], &needed].concat();
+        // Where no option may be left out or added, the server itself counts the words.
+        let or_arity = |error| if command.arity().1 { error } else { Error::Arity };
         (1..start.len()).for_each(|length| is_refused(&start[..length], Error::Arity));
         for (place, argument) in command.arguments.iter().enumerate() {
             let before = [&[command.name], &behind(&command.arguments[..place])[..]].concat();
@@ -132,7 +135,7 @@ fn each_wrong_word_is_named_and_changes_nothing() {
             }
         }
         if !command.arguments.contains(&Argument::Tickets) {
-            is_refused(&[&start[..], &["NOW"]].concat(), command.unknown_option);
+            is_refused(&[&start[..], &["NOW"]].concat(), or_arity(command.unknown_option));
         }
         for option in command.options {
             let start = if option.is_required() { &alone } else { &start };
@@ -140,7 +143,7 @@ fn each_wrong_word_is_named_and_changes_nothing() {
             let mut again = whole(option);
             let small = again[0].to_lowercase();
             again[0] = &small;
-            is_refused(&[&given[..], &again].concat(), option.given_twice);
+            is_refused(&[&given[..], &again].concat(), or_arity(option.given_twice));
             if let Rule::Needs(_, error) = option.rule {
                 is_refused(&given, error);
             }

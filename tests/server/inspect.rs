@@ -59,6 +59,10 @@ fn a_lock_that_nobody_holds() {
             list([]),
             text("fencing-token"),
             token,
+            text("answer-bytes"),
+            Reply::Nil,
+            text("answer-ttl-ms"),
+            Reply::Nil,
             text("waiter-count"),
             Reply::Int(0),
             text("waiters"),
@@ -296,7 +300,7 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
     let flat = |map: &str| map.replace('{', "[").replace('}', "]").replace("\": ", "\", ");
     let inspect: &[&[u8]] = &[b"RLOCK.INSPECT", b"k\0\xff"];
     let map = r#"{"kind": "plain", "ttl-ms": -1, "holder-count": 1, "holders": [{"holder": "ann\x00\xfe", "#.to_owned()
-        + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "waiter-count": 0, "waiters": [], "grace-left-ms": 0}"#;
+        + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "answer-bytes": nil, "answer-ttl-ms": nil, "waiter-count": 0, "waiters": [], "grace-left-ms": 0}"#;
     assert_eq!(seen(Protocol::Resp3, inspect), map);
     assert_eq!(seen(Protocol::Resp2, inspect), flat(&map));
     // The same with who waits, and of all queues.

@@ -4,12 +4,14 @@ use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
 /// Each command with its arity, its flags but for the one that all modules' have, and what it does to its key if it has one.
 /// Taking back may release locks. Events are told by a server that is a replica by now, and knows no better.
-const COMMANDS: [(&str, i64, &str, &str); 13] = [
+const COMMANDS: [(&str, i64, &str, &str); 15] = [
     ("rlock.acquire", -4, "write denyoom", "RW access update"),
     ("rlock.racquire", -4, "write denyoom", "RW access update"),
     ("rlock.wacquire", -4, "write denyoom", "RW access update"),
     ("rlock.pacquire", -6, "write denyoom", "RW access update"),
     ("rlock.macquire", -5, "write denyoom movablekeys", "RW access update"),
+    ("rlock.once", -4, "write denyoom", "RW access update"),
+    ("rlock.answer", 6, "write denyoom", "RW access update"),
     ("rlock.release", -3, "write", "RW access delete"),
     ("rlock.renew", 4, "write", "RW access update"),
     ("rlock.inspect", -2, "readonly", "RO access"),
@@ -54,12 +56,14 @@ fn every_command_documents_itself_and_its_bounds() {
     let count = "1 to 10000, 100 by default";
     // A bound on the queue, and the session and ticket as a block: all are optional.
     let acquires = " WAIT MAX max-waiters integer FENCED SESSION block session ticket optional";
-    let documented: [(&str, &str, &[&str]); 13] = [
+    let documented: [(&str, &str, &[&str]); 15] = [
         ("rlock.acquire", "key holder", &[]),
         ("rlock.racquire", "key holder", &[]),
         ("rlock.wacquire", "key holder", &[]),
         ("rlock.pacquire", "key holder LIMIT limit", &["at most 1000"]),
         ("rlock.macquire", "numkeys key multiple holder", &[]),
+        ("rlock.once", "key holder WAIT MAX max-waiters integer SESSION block session ticket optional", &[]),
+        ("rlock.answer", "key holder value KEEP keep-ms", &[]),
         ("rlock.release", "key holder READ WRITE LEASE ALL", &[]),
         ("rlock.renew", "key holder", &[]),
         ("rlock.inspect", "COUNT", &["at most at 10000", count]),
@@ -97,6 +101,8 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
         "rlock.wacquire k h 600000",
         "rlock.pacquire p h 600000 LIMIT 1",
         "rlock.macquire 2 l m h 600000",
+        "rlock.once o h 600000",
+        "rlock.answer o h v KEEP 600000",
         "rlock.events the-session-of-ann",
         "rlock.cancel the-session-of-ann",
     ];
@@ -129,6 +135,7 @@ fn settings_are_read_and_changed_at_run_time() {
     for (setting, default, right, wrong) in [
         ("rlock.notify", "auto", ["publish", "spublish", "both", "off", "auto"], ["loud", "0", "-"]),
         ("rlock.grace", "0", ["0", "1", "2", "86400000", "5"], ["-1", "86400001", "many"]),
+        ("rlock.max-answer", "65536", ["0", "1", "2", "8388608", "5"], ["-1", "8388609", "many"]),
         ("rlock.max-waiters", "10000", ["0", "1", "2", "1000000", "5"], ["-1", "1000001", "many"]),
         ("rlock.max-tickets", "1000000", ["0", "1", "2", "100000000", "5"], ["-1", "100000001", "many"]),
         ("rlock.max-tickets-per-user", "0", ["0", "1", "2", "100000000", "5"], ["-1", "100000001", "many"]),

@@ -10,6 +10,8 @@ pub type Command = Vec<Vec<u8>>;
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Acquire,
+    Once,
+    Answer,
     Release,
     Renew,
     Inspect,
@@ -91,7 +93,8 @@ pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
     match (kind, reply) {
         (_, Frame::Error(_)) | (Kind::Inspect | Kind::Queues, _) => true,
         (Kind::Sessions, reply) => *reply != Frame::Int(1),
-        (Kind::Acquire, Frame::Int(_)) | (Kind::Release, Frame::Nil) => true,
+        (Kind::Acquire | Kind::Once, Frame::Int(_)) | (Kind::Release | Kind::Answer, Frame::Nil) => true,
+        (Kind::Once, Frame::Bulk(_)) => true,
         (Kind::Renew | Kind::Break, Frame::Int(0)) => true,
         (Kind::Acquire, Frame::List(pair)) => pair.last() == Some(&Frame::Nil),
         _ => false,
@@ -100,6 +103,8 @@ pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
 
 fn kind(name: &[u8]) -> Option<Kind> {
     Some(match words::Command::named(name)?.name {
+        "RLOCK.ONCE" => Kind::Once,
+        "RLOCK.ANSWER" => Kind::Answer,
         "RLOCK.RELEASE" => Kind::Release,
         "RLOCK.RENEW" => Kind::Renew,
         "RLOCK.INSPECT" => Kind::Inspect,
@@ -120,7 +125,10 @@ fn has_shape(kind: Kind, command: &[Vec<u8>], reply: &Frame) -> bool {
             [Frame::Nil, Frame::Int(_)] | [Frame::Int(-1..), Frame::Nil] => true,
             _ => false,
         },
-        (Kind::Acquire, Frame::Nil | Frame::Int(-1..)) => true,
+        (Kind::Once, Frame::Simple(word)) => word == b"WAITING",
+        (Kind::Once, Frame::Bulk(_)) => true,
+        (Kind::Acquire | Kind::Once, Frame::Nil | Frame::Int(-1..)) => true,
+        (Kind::Answer, Frame::Nil | Frame::Int(1)) => true,
         (Kind::Release, Frame::Nil | Frame::Int(0 | 1)) => true,
         (Kind::Renew | Kind::Break | Kind::Sessions, Frame::Int(0 | 1)) => true,
         (Kind::Inspect, _) => is_map_of(reply, &INSPECTED),
@@ -144,6 +152,7 @@ fn is_event(event: &Frame) -> bool {
             [Frame::List(tokens), Frame::Int(0..)] => !tokens.is_empty() && are_tokens(tokens),
             value => matches!(value, [Frame::Nil | Frame::Int(_), Frame::Int(0..)]),
         },
+        b"answered" => matches!(value, [Frame::Nil]),
         b"timeout" => matches!(value, [Frame::Int(-1..)]),
         b"error" => matches!(value, [Frame::Bulk(line)] if !line.is_empty()),
         _ => false,
@@ -154,8 +163,11 @@ fn are_tokens(tokens: &[Frame]) -> bool {
     tokens.iter().all(|token| matches!(token, Frame::Int(_)))
 }
 
-const INSPECTED: [&str; 8] =
-    ["kind", "ttl-ms", "holder-count", "holders", "fencing-token", "waiter-count", "waiters", "grace-left-ms"];
+#[rustfmt::skip]
+const INSPECTED: [&str; 10] = [
+    "kind", "ttl-ms", "holder-count", "holders", "fencing-token", "answer-bytes", "answer-ttl-ms", "waiter-count",
+    "waiters", "grace-left-ms",
+];
 
 const QUEUE: [&str; 4] = ["key", "waiters", "oldest-wait-ms", "served"];
 

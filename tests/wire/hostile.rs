@@ -174,6 +174,8 @@ pub fn command(random: &mut Random) -> Command {
     command
 }
 
+const VALUES: [&[u8]; 4] = [b"", b"7", b"an answer\r\n", &[0xff; 70_000]];
+
 /// The words of an argument.
 fn value(random: &mut Random, argument: Argument) -> Vec<Vec<u8>> {
     let good: &[&[u8]] = match argument {
@@ -187,7 +189,8 @@ fn value(random: &mut Random, argument: Argument) -> Vec<Vec<u8>> {
         Argument::Session => return vec![session(random)],
         Argument::Ticket => return vec![ticket(random)],
         Argument::Tickets => return (0..random.below(4)).map(|_| ticket(random)).collect(),
-        Argument::Lease => &LEASES,
+        Argument::Value => return vec![random.one_of(&VALUES).to_vec()],
+        Argument::Lease | Argument::Keep => &LEASES,
         Argument::Wait => &WAITS,
         Argument::Max | Argument::Limit => &MAXIMA,
         Argument::Seq => &NUMBERS[..2],

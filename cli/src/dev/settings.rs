@@ -6,7 +6,7 @@ use rlock_core::waiting::Most;
 use rlock_sim::Limits;
 
 const NAMES: &str =
-    "grace, max-sessions, max-sessions-per-user, max-tickets, max-tickets-per-user, max-waiters and tokens";
+    "grace, max-answer, max-sessions, max-sessions-per-user, max-tickets, max-tickets-per-user, max-waiters and tokens";
 
 impl State {
     /// Changes a setting.
@@ -33,6 +33,7 @@ impl State {
                 self.node.host.grace_ms.set(number()?);
                 limits
             }
+            "max-answer" => Limits { answer_bytes: count()?, ..limits },
             "max-waiters" => Limits { blocked: count()?, ..limits },
             "max-tickets" => Limits { tickets: Most { all: count()?, ..tickets }, ..limits },
             "max-tickets-per-user" => Limits { tickets: Most { of_user: count()?, ..tickets }, ..limits },

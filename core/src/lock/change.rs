@@ -156,6 +156,8 @@ pub enum Change {
     CountToken { makes: i64 },
     /// `SET redisson_lock_token:{key} <to> KEEPTTL`
     SetToken { to: i64 },
+    /// `SET rlock_answer:{key} <the plan's answer> PXAT <end>`, before all others: where the lock has ended, the answer is there.
+    StoreAnswer { end: UnixMs },
     /// `PUBLISH <channel> <message>`
     Publish(Unlock),
     /// No command: this holder has its permit just as it would get it.
@@ -172,14 +174,15 @@ impl Change {
                 | Self::DropHolds { .. }
                 | Self::CountToken { .. }
                 | Self::SetToken { .. }
+                | Self::StoreAnswer { .. }
                 | Self::Publish(_)
                 | Self::PermitStays
         )
     }
 
     fn may_create_key(self) -> bool {
-        let of_tokens = matches!(self, Self::CountToken { .. } | Self::SetToken { .. });
-        of_tokens || matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. })
+        let holds_a_value = matches!(self, Self::CountToken { .. } | Self::SetToken { .. } | Self::StoreAnswer { .. });
+        holds_a_value || matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. })
     }
 
     /// The fencing token that it gives.
@@ -220,12 +223,14 @@ pub struct Plan<'a, T, N = T> {
     pub changes: &'a Changes,
     /// For a hand-over: the next holder, and what its grant changes.
     pub next: Option<(N, &'a Changes)>,
+    /// What [`Change::StoreAnswer`] stores.
+    pub answer: Option<T>,
 }
 
 impl<'a, T, N> Plan<'a, T, N> {
     /// One holder's changes, and nothing else.
     pub fn of(holder: T, changes: &'a Changes) -> Self {
-        Self { holder, changes, next: None }
+        Self { holder, changes, next: None, answer: None }
     }
 
     /// Whether a key may be written that is absent, or present but hidden.
@@ -256,7 +261,7 @@ mod tests {
             assert!(!may_create(change), "{change:?}");
         }
         let (released, granted) = (Changes::of([Some(Change::Delete)]), Changes::of([Some(BEGIN)]));
-        assert!(Plan { holder: "ann", changes: &released, next: Some(("bob", &granted)) }.may_create_keys());
+        assert!(Plan { next: Some(("bob", &granted)), ..Plan::of("ann", &released) }.may_create_keys());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! ACQUIRE, RELEASE and RENEW: each looks at what the key holds, and applies the rules of that kind of lock. And the
+//! ACQUIRE, RELEASE, RENEW and ANSWER: each looks at what the key holds, and applies the rules of that kind of lock. And the
 //! hand-over: a release and the next holder's grant as one step.
 //!
 //! While a grace runs nobody is let in, whoever asks and for whatever reason. All else is decided as ever, so that a
@@ -9,8 +9,8 @@
 
 use super::request::{Ahead, Asked, Busy, Effect, Obstacle, Release, Released, Renewed, Verdict, Wish};
 use super::{
-    Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Permits, Record, Refusal, Side, UnixMs, permits, plain,
-    read_write,
+    Change, Changes, Decision, Expiry, Grace, Lease, Mode, Observed, Permits, Record, Refusal, Side, UnixMs, Unlock,
+    permits, plain, read_write,
 };
 
 /// Grants a hold, if the lock allows it and no waiter is passed over.
@@ -117,6 +117,24 @@ pub fn release(record: &impl Record, want: Release, grace: Grace, now: UnixMs) -
         (Observed::Free | Observed::Others, _) => Ok(Decision::unchanged(Released::NotHeld)),
         (Observed::ReadWrite(lock), _) => read_write::release(record, lock, want, now),
         (Observed::Permits, _) => Ok(permits::release(record, now)),
+    }
+}
+
+/// Ends all holds of this holder, and stores the answer of its work. Whether it holds the lock.
+///
+/// # Errors
+/// Refused on a lock of another kind, where something else is stored under the answer's key, and where a limit is met.
+pub fn answer(record: &impl Record, keep: Lease, now: UnixMs) -> Result<Decision<bool>, Refusal> {
+    let end = keep.end(now).map_err(|_| Refusal::KeepTooLong)?;
+    match record.observe()? {
+        Observed::Mine { .. } => {
+            record.with_answer(|_| ())?;
+            let changes = [Change::Delete, Change::StoreAnswer { end }, Change::Publish(Unlock::Plain)];
+            Ok(Decision::new(true, changes.map(Some)))
+        }
+        Observed::Free | Observed::Others => Ok(Decision::unchanged(false)),
+        Observed::ReadWrite(_) => Err(Refusal::HoldsReadWrite),
+        Observed::Permits => Err(Refusal::HoldsPermits),
     }
 }
 

@@ -4,7 +4,7 @@
 //! returns a [`Decision`]: the client's answer, and the [`Changes`] that make it true. Nothing here reads a clock,
 //! touches a key or knows how an answer is spelled on the wire, so a map and a number for the time can test every rule.
 //!
-//! - [`acquire`], [`release`], [`renew`]: the commands, by what the key holds
+//! - [`acquire`], [`release`], [`renew`], [`answer`]: the commands, by what the key holds
 //! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock; [`permits`]: several holders at once
 //! - [`Grace`]: for how long nobody is let in after a failover
 //! - [`hand_over()`]: a release and the next holder's grant as one step
@@ -25,7 +25,7 @@ mod snapshot;
 mod token;
 
 pub use change::{Change, Changes, Decision, Field, Holds, Plan, Unlock};
-pub use decide::{HandOver, acquire, hand_over, release, renew};
+pub use decide::{HandOver, acquire, answer, hand_over, release, renew};
 pub use grace::{Grace, longer_left};
 pub use permits::{
     PERMIT_END_MAX, Permits, are_permits, count_entries, end_of_score, lowest_score, may_have_been_permits,

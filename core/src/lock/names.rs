@@ -25,6 +25,11 @@ pub fn fencing_counter<R>(key: &[u8], use_name: impl FnOnce(&[u8]) -> R) -> R {
     prefixed(b"redisson_lock_token", key, use_name)
 }
 
+/// Calls `use_name` with the key that stores the answer of the work under `key`.
+pub fn answer<R>(key: &[u8], use_name: impl FnOnce(&[u8]) -> R) -> R {
+    prefixed(b"rlock_answer", key, use_name)
+}
+
 /// Calls `use_name` with the key that carries the lease of this holder's read hold number `index`.
 pub fn read_hold<R>(key: &[u8], holder: &[u8], index: i64, use_name: impl FnOnce(&[u8]) -> R) -> R {
     // Most holders hold once, and formatting costs more than all the rest.
@@ -93,6 +98,7 @@ mod tests {
         assert_eq!(channel(b"n", Unlock::Plain, text), "redisson_lock__channel:{n}");
         assert_eq!(channel(b"n", Unlock::Read, text), "redisson_rwlock:{n}");
         assert_eq!(channel(b"n", Unlock::Write, text), "redisson_rwlock:{n}");
+        assert_eq!(answer(b"n", text), "rlock_answer:{n}");
         assert_eq!(fencing_counter(b"n", text), "redisson_lock_token:{n}");
         assert_eq!(read_hold(b"n", b"h", 12, text), "{n}:h:rwlock_timeout:12");
         assert_eq!(read_hold(b"n}", b"h", 1, text), "{n}}:h:rwlock_timeout:1");

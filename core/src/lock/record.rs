@@ -37,6 +37,12 @@ pub trait Record {
     /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::TokenOnItsWay`] where it may be elsewhere.
     fn next_token(&self) -> Result<i64, Refusal>;
 
+    /// Calls `use_answer` with the answer that is stored for this lock and its end, if there is one.
+    ///
+    /// # Errors
+    /// [`Refusal::OtherSlot`], and [`Refusal::WrongType`] where the key of the answer holds something else.
+    fn with_answer<R>(&self, use_answer: impl FnOnce(Option<(&[u8], Expiry)>) -> R) -> Result<R, Refusal>;
+
     /// The Unix time in µs, below which no token may be; None if tokens go by the counter alone.
     fn token_clock_us(&self) -> Option<i64>;
 

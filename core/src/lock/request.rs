@@ -84,6 +84,8 @@ pub enum Outcome {
     NowReplica,
     /// Another request of the same holder for the same lock took its place in the queue.
     Replaced,
+    /// The work that the client asked for was done by another holder, and its answer is stored.
+    Answered,
 }
 
 /// What a release asks for.
@@ -166,6 +168,8 @@ pub enum Refusal {
     HoldsPermits,
     /// Now plus the lease is more than the server can store.
     LeaseTooLong,
+    /// The same of an answer's end.
+    KeepTooLong,
     /// The lease, or a writer's leases together, are longer than the grace.
     LeaseAboveGrace,
     /// LEASE on a read release.

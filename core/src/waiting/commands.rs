@@ -9,12 +9,13 @@ use super::serve::{Settled, Tried, acquire_open, lease_end};
 use super::sessions::NoSession;
 use super::tickets::Call;
 use super::tickets::Use;
-use super::waiter::{Names, Recipient, SessionId, Waiter};
+use super::waiter::{AskedBy, Names, Recipient, SessionId, Waiter};
 use crate::lock::{
     self, Ahead, Busy, Lease, Obstacle, Outcome, Plan, Record, Refusal, Release, Released, Renewed, Side, UnixMs,
     Verdict, Wish, names,
 };
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// How a client waits for a lock that is not granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Acquiring {
     GrantedAll {
         tokens: Vec<i64>,
     },
+    /// The answer that another holder's work has left.
+    Answered(Rc<[u8]>),
     /// The client is blocked as this waiter, and gets its answer later.
     Blocked(Ticket),
     /// The ticket waits, and the session is told later.
@@ -52,8 +55,7 @@ pub enum Acquiring {
 struct Request<'a, T> {
     keys: &'a [T],
     locks: &'a [LockName<'a>],
-    /// Whether it asks by the command for several locks, even if for one.
-    is_of_several: bool,
+    asked_by: AskedBy,
     wish: &'a Wish<T>,
 }
 
@@ -93,6 +95,8 @@ pub enum Rejected {
     TicketsFull,
     /// More than [`CANCELLED_AT_ONCE`] tickets are to be taken back at once.
     TooManyTickets,
+    /// The value is longer than an answer may be.
+    AnswerTooLong,
     /// The tickets of this user would have more claims than one user may have.
     TicketsOfUserFull,
 }
@@ -124,9 +128,22 @@ impl<C> Engine<C> {
         wish: &Wish<Text<'a, H>>,
         waiting: Option<Wait<'_>>,
     ) -> Result<Acquiring, Rejected> {
+        self.acquire_by(AskedBy::Acquire, host, key, wish, waiting)
+    }
+
+    #[allow(clippy::inline_always, reason = "as for [`lock::acquire`]")]
+    #[inline(always)]
+    pub(super) fn acquire_by<'a, H: Host<Client = C>>(
+        &mut self,
+        asked_by: AskedBy,
+        host: &'a H,
+        key: Text<'a, H>,
+        wish: &Wish<Text<'a, H>>,
+        waiting: Option<Wait<'_>>,
+    ) -> Result<Acquiring, Rejected> {
         may_go_on(host)?;
         let is_by_ticket = waiting.is_some_and(|waiting| waiting.ticket.is_some());
-        if is_by_ticket && self.waits_already(host, &[key], wish, waiting)? {
+        if is_by_ticket && self.waits_already(host, (&[key], asked_by), wish, waiting)? {
             return Ok(Acquiring::Waiting);
         }
         let Opened { record, ahead, overtaken } = self.open(host, key, wish);
@@ -145,7 +162,7 @@ impl<C> Engine<C> {
             return Ok(self.refuse(host, &[key], &[(0, busy)]));
         }
         let locks = &[name_of(host, &key)];
-        self.wait(host, &Request { keys: &[key], locks, is_of_several: false, wish }, waiting, &[(0, busy)])
+        self.wait(host, &Request { keys: &[key], locks, asked_by, wish }, waiting, &[(0, busy)])
     }
 
     /// The same for several plain locks, each another one: all or none.
@@ -163,7 +180,8 @@ impl<C> Engine<C> {
         if wish.fenced && one_counts_for_another(keys) {
             return Err(Refusal::BadToken.into());
         }
-        if self.waits_already(host, keys, wish, waiting)? {
+        let asked_by = AskedBy::AcquireAll;
+        if self.waits_already(host, (keys, asked_by), wish, waiting)? {
             return Ok(Acquiring::Waiting);
         }
         let mut busy = Vec::new();
@@ -182,7 +200,7 @@ impl<C> Engine<C> {
         }
         if !busy.is_empty() {
             let locks = &names_of(host, keys);
-            return self.wait(host, &Request { keys, locks, is_of_several: true, wish }, waiting, &busy);
+            return self.wait(host, &Request { keys, locks, asked_by, wish }, waiting, &busy);
         }
         let grants = match acquire_open(host, keys, wish, self.grace(host)) {
             Tried::Granted(_, grants) => grants,
@@ -211,13 +229,13 @@ impl<C> Engine<C> {
     fn waits_already<'a, H: Host<Client = C>>(
         &self,
         host: &'a H,
-        keys: &[Text<'a, H>],
+        (keys, asked_by): (&[Text<'a, H>], AskedBy),
         wish: &Wish<Text<'a, H>>,
         waiting: Option<Wait<'_>>,
     ) -> Result<bool, Rejected> {
         let Some((session, ticket)) = waiting.and_then(|waiting| waiting.ticket) else { return Ok(false) };
         let (locks, wish) = (names_of(host, keys), wish.with_holder(wish.holder.as_ref()));
-        match self.use_of(session, ticket, &locks, &wish) {
+        match self.use_of(session, ticket, (&locks, asked_by), &wish) {
             Use::Free => Ok(false),
             Use::Same => Ok(true),
             Use::Other => Err(Rejected::TicketInUse),
@@ -239,7 +257,7 @@ impl<C> Engine<C> {
             return Err(Refusal::Deadlock.into());
         }
         let locks = request.locks;
-        let former = self.wait_of(request.wish.holder.as_ref(), locks, request.is_of_several);
+        let former = self.wait_of(request.wish.holder.as_ref(), locks, request.asked_by);
         // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
         let longest = || locks.iter().map(|lock| self.queues.length_of(*lock)).max().unwrap_or(0);
         if let Some(waiting) =
@@ -265,7 +283,7 @@ impl<C> Engine<C> {
         }
         let full = if by_ticket.is_some() { Rejected::TicketsFull } else { Rejected::QueueFull };
         let ticket = self.join(locks, &joins, waiter, now, deadline).map_err(|QueueFull| full)?;
-        self.look_again(locks, busy, former.is_some() || request.is_of_several, now);
+        self.look_again(locks, busy, former.is_some() || request.asked_by == AskedBy::AcquireAll, now);
         let client = self.client(ticket);
         host.waits(Some(request.wish.side), client.map(|client| (client, WaitsFor::Lock(ticket))));
         Ok(if client.is_some() { Acquiring::Blocked(ticket) } else { Acquiring::Waiting })
@@ -524,12 +542,12 @@ fn waiter_for<'a, H: Host>(
         Some((session, ticket)) => (Recipient::Session(session), Names::of_ticket(holder, ticket)),
         None => (Recipient::Client(host.block()?), Names::from(holder)),
     };
-    Some(Waiter::new(recipient, request.wish.with_holder(names), request.is_of_several))
+    Some(Waiter::new(recipient, request.wish.with_holder(names), request.asked_by))
 }
 
 /// A server that stood still grants and renews nothing until it knows whether it is a master still.
 #[inline]
-fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
+pub(super) fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
     let permission = host.permission(None, Purpose::Command);
     if matches!(permission, Permission::Later(_)) { Err(Rejected::StoodStill) } else { Ok(()) }
 }
@@ -545,6 +563,6 @@ fn names_of<'a, H: Host>(host: &H, keys: &'a [Text<'_, H>]) -> Vec<LockName<'a>>
     keys.iter().map(|key| name_of(host, key)).collect()
 }
 
-fn name_of<'a, H: Host>(host: &H, key: &'a Text<'_, H>) -> LockName<'a> {
+pub(super) fn name_of<'a, H: Host>(host: &H, key: &'a Text<'_, H>) -> LockName<'a> {
     LockName { database: host.database(), key: key.as_ref() }
 }

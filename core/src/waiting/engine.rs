@@ -9,11 +9,12 @@ use super::claims::{Claims, waiter_of};
 use super::grace_clock::GraceClock;
 use super::host::Answer;
 use super::index::Index;
+use super::once::Answering;
 use super::outbox::{Beside, Event};
 use super::queue::{Joins, Left, LockId, LockName, QueueFull, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
-use super::waiter::{Names, Recipient, SessionId, Waiter};
+use super::waiter::{AskedBy, Names, Recipient, SessionId, Waiter};
 use crate::lock::{Effect, Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Engine<C> {
     pub(super) claims: Claims,
     /// The commands that take back more tickets than one turn has time for.
     pub(super) cancelling: VecDeque<Cancelling<C>>,
+    /// The answers that some waiters of these locks are still to be given.
+    pub(super) answering: BTreeMap<LockId, Answering>,
     pub counters: Counters,
     /// The times of the first and the last of the grants under way.
     pub(super) serving: Option<(UnixMs, UnixMs)>,
@@ -85,6 +88,7 @@ impl<C> Default for Engine<C> {
             sessions: Sessions::default(),
             claims: Claims::default(),
             cancelling: VecDeque::new(),
+            answering: BTreeMap::new(),
             counters: Counters::default(),
             serving: None,
             untold: Map::default(),
@@ -102,6 +106,7 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
         let untold: BTreeMap<_, _> = self.untold.iter().collect();
         let mut engine = formatter.debug_struct("Engine");
         engine.field("queues", &self.queues).field("agenda", &self.agenda).field("sessions", &self.sessions);
+        engine.field("answering", &self.answering);
         engine.field("cancelling", &self.cancelling).field("untold", &untold).field("claims", &self.claims);
         engine.field("grace", &self.grace).field("is_replica", &self.is_replica).finish_non_exhaustive()
     }
@@ -128,7 +133,7 @@ impl<C> Engine<C> {
         if let Some(wish) = wish {
             let mut all = vec![waiter];
             for lock in others {
-                let claim = Waiter::new(Recipient::Of(waiter), wish.clone(), true);
+                let claim = Waiter::new(Recipient::Of(waiter), wish.clone(), AskedBy::AcquireAll);
                 let Ok(claim) = self.enter(*lock, claim, now, joins()) else {
                     for claim in all.into_iter().rev() {
                         self.take(claim, false);
@@ -269,7 +274,8 @@ impl<C> Engine<C> {
     }
 
     /// The waiter of this holder for exactly these locks, if there is one.
-    pub(super) fn wait_of(&self, holder: &[u8], locks: &[LockName<'_>], is_of_several: bool) -> Option<Ticket> {
+    pub(super) fn wait_of(&self, holder: &[u8], locks: &[LockName<'_>], asked_by: AskedBy) -> Option<Ticket> {
+        let is_of_several = asked_by == AskedBy::AcquireAll;
         let first = self.queues.find(*locks.first()?)?;
         let are_same = |waiter: Ticket| {
             let claims = self.claims.all(&waiter);
@@ -281,7 +287,7 @@ impl<C> Engine<C> {
             let wait = self.queues.waiter(claim)?;
             let is_its = wait.holder() == holder && self.queues.lock_of(claim) == Some(first);
             let waiter = waiter_of(&self.queues, claim);
-            (is_its && wait.is_of_several == is_of_several && are_same(waiter)).then_some(waiter)
+            (is_its && wait.is_of_several() == is_of_several && are_same(waiter)).then_some(waiter)
         })
     }
 
@@ -298,8 +304,8 @@ impl<C> Engine<C> {
             let (key, others) = (Rc::clone(&left.key), others.clone().into());
             self.untold.insert(waiter, Untold { database: left.database, key, others, holder, side });
         }
-        let tokens = grants.iter().filter(|_| left.waiter.is_of_several).filter_map(|grant| grant.token).collect();
-        Some(self.tell(left, outcome, Beside { keys: others, tokens }, now))
+        let tokens = grants.iter().filter(|_| left.waiter.is_of_several()).filter_map(|grant| grant.token).collect();
+        Some(self.tell(left, outcome, Beside { keys: others, tokens, answer: None }, now))
     }
 
     /// What is told of a waiter that has left. `beside` is that of its locks other than the first one.
@@ -310,17 +316,21 @@ impl<C> Engine<C> {
         beside: Beside,
         now: UnixMs,
     ) -> Delivery<C> {
-        let wish = waiter.wish();
+        let (wish, asked_by) = (waiter.wish(), waiter.asked_by);
+        let is_of_several = asked_by == AskedBy::AcquireAll;
         match waiter.recipient {
             Recipient::Client(client) => {
-                let grants_all = waiter.is_of_several && matches!(outcome, Outcome::Granted { .. });
-                let of_one = Answer::Outcome { outcome, fenced: waiter.fenced };
-                Some((client, if grants_all { Answer::GrantedAll { tokens: beside.tokens } } else { of_one }))
+                let answer = match (outcome, beside.answer) {
+                    (_, Some(value)) => Answer::Value(value),
+                    (Outcome::Granted { .. }, _) if is_of_several => Answer::GrantedAll { tokens: beside.tokens },
+                    _ => Answer::Outcome { outcome, fenced: wish.fenced },
+                };
+                Some((client, answer))
             }
             Recipient::Session(session) => {
-                let beside = waiter.is_of_several.then(|| Box::new(beside));
+                let beside = is_of_several.then(|| Box::new(beside));
                 let Wish { holder: names, side, fenced, .. } = wish;
-                let event = Event { seq: 0, names, outcome, database, key, side, fenced, beside };
+                let event = Event { seq: 0, names, outcome, database, key, side, fenced, asked_by, beside };
                 self.happened(session, event, now)
             }
             Recipient::Of(_) => None,
@@ -433,7 +443,7 @@ impl<C> Engine<C> {
     pub fn is_clean(&self) -> bool {
         let nobody = self.queues.is_empty() && self.holders.is_empty() && self.tickets.is_empty();
         let untold = self.untold.is_empty() && self.claims.is_empty();
-        let nothing = untold && self.sessions.is_empty() && self.cancelling.is_empty();
+        let nothing = untold && self.sessions.is_empty() && self.cancelling.is_empty() && self.answering.is_empty();
         nobody && nothing && self.wakes_at(UnixMs::MIN).is_none()
     }
 }

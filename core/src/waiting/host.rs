@@ -7,6 +7,7 @@ use super::queue::{LockName, Ticket};
 use super::sessions::Most;
 use super::waiter::SessionId;
 use crate::lock::{Changes, Outcome, Plan, Record, Refusal, Side, Snapshot, UnixMs};
+use std::rc::Rc;
 
 pub trait Host {
     /// A blocked client: it gets the outcome of its wait, or its session's events.
@@ -173,6 +174,8 @@ pub enum Answer {
     Outcome { outcome: Outcome, fenced: bool },
     /// It is granted several locks, with their fencing tokens if it asked for them.
     GrantedAll { tokens: Vec<i64> },
+    /// The answer of another holder's work.
+    Value(Rc<[u8]>),
     /// What became of each ticket that it took back.
     Cancelled(Vec<Cancelled>),
     /// All events of its session that there are when the answer is written.
@@ -189,6 +192,8 @@ pub enum Kept {
     /// Claims of tickets that wait, or that have an event which is not acknowledged.
     Tickets,
     Sessions,
+    /// Bytes of one stored answer.
+    AnswerBytes,
 }
 
 /// What not every command may do.

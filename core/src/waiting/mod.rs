@@ -8,6 +8,7 @@
 //! - `claims`: a waiter's place in the queue of each of its locks
 //! - `grace_clock`: for how long nobody is served after a failover or a restart; `grace`: who is at its end
 //! - [`WaitHistogram`]: how long they waited
+//! - `once`: the answer of one holder's work, for all that wait for it
 //! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
 
 mod agenda;
@@ -19,6 +20,7 @@ mod grace;
 mod grace_clock;
 mod host;
 mod index;
+mod once;
 mod outbox;
 mod overview;
 mod queue;
@@ -51,4 +53,4 @@ pub use serve::{CHECKED_MAX, OVERTAKEN_MAX};
 pub use sessions::{Most, NoSession};
 pub use statistics::{CLASSES, Counters, WaitHistogram};
 pub use tickets::{Call, Use};
-pub use waiter::{Names, SessionId};
+pub use waiter::{AskedBy, Names, SessionId};

@@ -3,7 +3,7 @@
 //! Each event is told once on a connection. What was told but not acknowledged is told once more on the next
 //! connection, since the answer may have been lost with the former one.
 
-use super::waiter::Names;
+use super::waiter::{AskedBy, Names};
 use crate::lock::{Outcome, Side};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,16 +26,19 @@ pub struct Event {
     pub(super) key: Rc<[u8]>,
     pub(super) side: Side,
     pub(super) fenced: bool,
+    pub(super) asked_by: AskedBy,
     /// Of a ticket for several locks, what is told of those beside the first one.
     pub(super) beside: Option<Box<Beside>>,
 }
 
-/// What is kept of a wait for several locks, but for the first of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a waiter is told, beside the outcome for its first lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beside {
     pub keys: Vec<Rc<[u8]>>,
     /// Of all locks, if any were asked for.
     pub tokens: Vec<i64>,
+    /// For a client that waited by ONCE.
+    pub answer: Option<Rc<[u8]>>,
 }
 
 impl Event {
@@ -43,7 +46,7 @@ impl Event {
     /// several locks counts more than it takes.
     fn bytes(&self) -> usize {
         let rest = match self.outcome {
-            Outcome::Granted { .. } | Outcome::Busy { .. } => 64,
+            Outcome::Granted { .. } | Outcome::Busy { .. } | Outcome::Answered => 64,
             Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica | Outcome::Replaced => 256,
         };
         let locks = self.locks_beside().saturating_mul(LOCK_BYTES);
@@ -212,7 +215,17 @@ mod tests {
         let names = Names::of_ticket(b"ann", ticket.as_bytes());
         let (key, outcome) = (b"k"[..].into(), Outcome::NowReplica);
         let (side, fenced) = (Side::Plain, false);
-        outbox.push(Event { seq: 0, names, outcome, database: 0, key, side, fenced, beside: None });
+        outbox.push(Event {
+            seq: 0,
+            names,
+            outcome,
+            database: 0,
+            key,
+            side,
+            fenced,
+            asked_by: AskedBy::Acquire,
+            beside: None,
+        });
     }
 
     fn news(outbox: &mut Outbox) -> Vec<u64> {

@@ -318,6 +318,15 @@ impl<W, L: Default> Queues<W, L> {
         back.into_iter().chain(in_queue).min()
     }
 
+    /// The same, with those among them that are passed over.
+    #[must_use]
+    pub fn next_of_all(&self, lock: LockId, after: Option<Ticket>) -> Option<Ticket> {
+        let first = (lock.place, after.unwrap_or(Ticket { number: 0, place: 0 }));
+        let aside = self.passed_over.range(first..).find(|(_, ticket)| Some(*ticket) != after);
+        let aside = aside.filter(|(place, _)| *place == lock.place).map(|(_, ticket)| *ticket);
+        self.next(lock, after).into_iter().chain(aside).min()
+    }
+
     /// The first waiter in a lock's queue, past those that are passed over.
     #[must_use]
     pub fn first(&self, lock: LockId) -> Option<Ticket> {

@@ -21,7 +21,8 @@ use super::outbox::Beside;
 use super::queue::{LockId, LockName, Ticket};
 use super::waiter::{Names, Waiter};
 use crate::lock::{
-    self, Ahead, Busy, Changes, Effect, Grace, HandOver, Obstacle, Outcome, Plan, Refusal, Side, UnixMs, Verdict, Wish,
+    self, Ahead, Busy, Changes, Effect, Grace, HandOver, Obstacle, Outcome, Plan, Record, Refusal, Side, UnixMs,
+    Verdict, Wish,
 };
 use std::rc::Rc;
 
@@ -46,6 +47,8 @@ pub(super) enum Tried {
     Later(i64),
     /// It is let go with this outcome.
     Told(Outcome),
+    /// It gets this answer, and not the lock.
+    Answered(Rc<[u8]>),
 }
 
 /// A waiter that is looked at in the line of a lock.
@@ -131,7 +134,7 @@ impl<C> Engine<C> {
                 return Some(Settled::SomeoneWaits);
             }
             let end = match self.try_waiter(host, &Look { claim, waiter, before: &before, lock, trigger }) {
-                Tried::Granted(..) | Tried::Told(_) => return None,
+                Tried::Granted(..) | Tried::Told(_) | Tried::Answered(_) => return None,
                 Tried::Later(ms) => {
                     if ms > 0 {
                         self.rest(host, ms);
@@ -194,8 +197,10 @@ impl<C> Engine<C> {
         });
         // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
         self.read_notes(host);
-        if let Tried::Told(outcome) = tried {
-            self.let_go(host, waiter, outcome);
+        match &tried {
+            Tried::Told(outcome) => self.let_go(host, waiter, *outcome),
+            Tried::Answered(value) => self.give_answer(host, waiter, Rc::clone(value)),
+            _ => {}
         }
         let Tried::Granted(at, grants) = &tried else { return tried };
         self.are_overtaken(overtaken);
@@ -221,6 +226,9 @@ impl<C> Engine<C> {
         let &Look { claim, waiter, lock, .. } = look;
         if self.is_dismissed(waiter) {
             return Some(Tried::Told(Outcome::NowReplica));
+        }
+        if let Some(answer) = self.answer_for(host, waiter) {
+            return Some(Tried::Answered(answer));
         }
         let (grace, count) = (self.grace(host), self.claims.all(&waiter).len());
         if count > 1 && (self.agenda.is_confined || !host.allows(Act::TouchAnyKey)) {
@@ -330,7 +338,7 @@ impl<C> Engine<C> {
             && trigger == Trigger::Command
             && !matches!(host.permission(None, Purpose::Grant), Permission::Later(_));
         let settled = match self.next_in_line(host, id, None, now) {
-            Ok(Some((_, waiter))) if may_hand_over && self.is_next_alone(waiter) => {
+            Ok(Some((_, waiter))) if may_hand_over && self.is_next_alone(id, waiter, &record) => {
                 self.hand_over(host, key, record, plan, waiter, now)
             }
             _ => host.commit(record, plan, Vec::new()).map(|()| None),
@@ -343,9 +351,11 @@ impl<C> Engine<C> {
         Ok(())
     }
 
-    /// Whether a waiter needs no other lock, and is not about to be dismissed.
-    fn is_next_alone(&self, waiter: Ticket) -> bool {
-        self.claims.of_several(waiter).is_none() && !self.is_dismissed(waiter)
+    /// Whether a waiter needs no other lock, and is not about to be dismissed or answered.
+    fn is_next_alone(&self, lock: LockId, waiter: Ticket, record: &impl Record) -> bool {
+        self.claims.of_several(waiter).is_none()
+            && !self.is_dismissed(waiter)
+            && !self.has_answer_for(lock, waiter, record)
     }
 
     /// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
@@ -367,7 +377,7 @@ impl<C> Engine<C> {
         };
         let to = host.own(&wish.holder);
         let next = Some((to.lend(), &granted.changes));
-        let both = Plan { holder: plan.holder, changes: &released, next };
+        let both = Plan { changes: &released, next, ..*plan };
         if host.commit(record, &both, Vec::new()).is_err() {
             // Nothing was changed.
             return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
@@ -410,11 +420,11 @@ impl<C> Engine<C> {
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
         let Some(left) = self.leave(waiter) else { return };
-        let delivery = self.tell(left, outcome, Beside { keys, tokens: Vec::new() }, host.now());
+        let delivery = self.tell(left, outcome, Beside { keys, ..Beside::default() }, host.now());
         self.deliver(host, delivery);
     }
 
-    fn deliver<H: Host<Client = C>>(&self, host: &H, delivery: Delivery<C>) {
+    pub(super) fn deliver<H: Host<Client = C>>(&self, host: &H, delivery: Delivery<C>) {
         host.watch(self);
         if let Some((client, answer)) = delivery {
             host.answer(client, answer);

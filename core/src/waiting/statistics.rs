@@ -20,6 +20,10 @@ pub struct Counters {
     /// Leases that ran out while a client waited for the lock.
     pub lease_expiries: u64,
     pub breaks: u64,
+    /// Answers that were stored.
+    pub answers_stored: u64,
+    /// Requests that got an answer, at once or after a wait.
+    pub answers_given: u64,
 }
 
 /// The longest wait, in ms, of each class but the last, which includes all waits.

@@ -12,7 +12,7 @@ use super::host::{Act, Answer, Host, OwnText};
 use super::outbox::{Event, Outbox};
 use super::queue::{LockName, Ticket};
 use super::sessions::{Most, NoSession, Session};
-use super::waiter::{SessionId, Waiter};
+use super::waiter::{AskedBy, SessionId, Waiter};
 use crate::lock::{Outcome, UnixMs, Wish};
 use std::rc::Rc;
 
@@ -79,12 +79,20 @@ impl<C> Engine<C> {
 
     /// What a ticket is used for, and whether it is for this wish.
     #[must_use]
-    pub fn use_of(&self, id: SessionId, ticket: &[u8], locks: &[LockName<'_>], wish: &Wish<&[u8]>) -> Use {
-        let is_wish = |holder: &[u8], side, fenced| (holder, side, fenced) == (wish.holder, wish.side, wish.fenced);
+    pub fn use_of(
+        &self,
+        id: SessionId,
+        ticket: &[u8],
+        (locks, asked_by): (&[LockName<'_>], AskedBy),
+        wish: &Wish<&[u8]>,
+    ) -> Use {
+        let is_wish = |holder: &[u8], side, fenced, by| {
+            (holder, side, fenced, by) == (wish.holder, wish.side, wish.fenced, asked_by)
+        };
         if let Some(waiting) = self.waiting_ticket(id, ticket) {
             let waited_for = self.claims.all(&waiting).iter().map(|claim| self.queues.lock_of(*claim));
             let same_lock = waited_for.eq(locks.iter().map(|lock| self.queues.find(*lock)));
-            let is_same = |wait: &Waiter<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced);
+            let is_same = |wait: &Waiter<C>| same_lock && is_wish(wait.holder(), wait.side, wait.fenced, wait.asked_by);
             return if self.queues.waiter(waiting).is_some_and(is_same) { Use::Same } else { Use::Other };
         }
         match self.sessions.get(id).and_then(|session| session.outbox.of_ticket(ticket)) {
@@ -92,7 +100,7 @@ impl<C> Engine<C> {
             Some(event) => {
                 let names = event.keys().map(|key| LockName { database: event.database, key });
                 let same_lock = names.eq(locks.iter().copied());
-                let is_same = same_lock && is_wish(event.names.holder(), event.side, event.fenced);
+                let is_same = same_lock && is_wish(event.names.holder(), event.side, event.fenced, event.asked_by);
                 if is_same { Use::Same } else { Use::Other }
             }
         }
@@ -355,7 +363,7 @@ impl<C> Engine<C> {
     /// Of a ticket of a session that nobody attends: readers behind a writer that is passed over are let in, beside the readers
     /// that have the lock. Nothing else can wait for a lock that is free to it.
     fn look_behind(&mut self, ticket: Ticket) {
-        let keeps_out = |wait: &Waiter<C>| wait.is_of_several || wait.side.ends_sharing();
+        let keeps_out = |wait: &Waiter<C>| wait.is_of_several() || wait.side.ends_sharing();
         if !self.queues.waiter(ticket).is_some_and(keeps_out) {
             return;
         }
@@ -404,7 +412,8 @@ mod tests {
             let names = Names::of_ticket(b"ann", number.to_string().as_bytes());
             let (key, side) = (b"k"[..].into(), crate::lock::Side::Plain);
             let outcome = crate::lock::Outcome::NowReplica;
-            let event = Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, beside: None };
+            let asked_by = AskedBy::Acquire;
+            let event = Event { seq: 0, names, outcome, database: 0, key, side, fenced: false, asked_by, beside: None };
             table.happened(id, event, 0);
         }
         table.sessions.of_outbox(id, |outbox| outbox.take_news(usize::MAX));

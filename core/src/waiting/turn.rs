@@ -24,6 +24,7 @@ impl<C> Engine<C> {
             let mut is_done = !self.fire_next_alarm(host, now);
             is_done &= !self.change_next_session(host, now);
             is_done &= !self.dismiss_next(host);
+            is_done &= !self.answer_next(host);
             is_done &= !self.cancel_next(host);
             is_done &= !self.sweep_on();
             is_done &= !self.disconnect_next();
@@ -130,6 +131,9 @@ impl<C> Engine<C> {
             // Other waiters are being let in, and this one may be among them.
             let now = host.now();
             return self.queues.set_deadline(waiter, now);
+        }
+        if let Some(answer) = self.answer_for(host, waiter) {
+            return self.give_answer(host, waiter, answer);
         }
         self.counters.timeouts = self.counters.timeouts.wrapping_add(1);
         let keys = self.keys_of(waiter);

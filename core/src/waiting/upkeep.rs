@@ -206,7 +206,11 @@ impl<C> Engine<C> {
     #[must_use]
     pub fn wakes_at(&self, now: UnixMs) -> Option<UnixMs> {
         let agenda = &self.agenda;
-        if agenda.dismissed.is_some() || self.sessions.awaits_turn || !self.cancelling.is_empty() {
+        if agenda.dismissed.is_some()
+            || self.sessions.awaits_turn
+            || !self.cancelling.is_empty()
+            || !self.answering.is_empty()
+        {
             return Some(UnixMs::MIN);
         }
         let mut next = self.queues.next_alarm().min(self.sessions.next_alarm());
@@ -241,7 +245,7 @@ mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
     use crate::waiting::Ticket;
-    use crate::waiting::waiter::{Names, Recipient, Waiter};
+    use crate::waiting::waiter::{AskedBy, Names, Recipient, Waiter};
 
     fn lock(key: &str) -> LockName<'_> {
         LockName { database: 0, key: key.as_bytes() }
@@ -250,7 +254,7 @@ mod tests {
     fn waits(engine: &mut Engine<()>, lock: LockName<'_>) -> Ticket {
         let holder = Names::from(&b"ann"[..]);
         let wish = Wish { holder, side: Side::Plain, lease: Lease::from_ms(1_000).unwrap(), fenced: false };
-        engine.join(&[lock], &[], Waiter::new(Recipient::Client(()), wish, false), 0, None).unwrap()
+        engine.join(&[lock], &[], Waiter::new(Recipient::Client(()), wish, AskedBy::Acquire), 0, None).unwrap()
     }
 
     fn engine_of(locks: usize) -> Engine<()> {

@@ -76,6 +76,16 @@ pub enum Recipient<C> {
     Of(Ticket),
 }
 
+/// The command by which a lock was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedBy {
+    Acquire,
+    /// The one for several locks, even if for one.
+    AcquireAll,
+    /// The one whose waiters get the answer of another holder's work instead of the lock.
+    Once,
+}
+
 /// A waiter, in few bytes.
 #[derive(Debug)]
 pub struct Waiter<C> {
@@ -85,14 +95,13 @@ pub struct Waiter<C> {
     holder: u16,
     pub side: Side,
     pub fenced: bool,
-    /// Whether it asked by the command for several locks, even if for one.
-    pub is_of_several: bool,
+    pub asked_by: AskedBy,
 }
 
 impl<C> Waiter<C> {
-    pub fn new(recipient: Recipient<C>, wish: Wish<Names>, is_of_several: bool) -> Self {
+    pub fn new(recipient: Recipient<C>, wish: Wish<Names>, asked_by: AskedBy) -> Self {
         let Wish { holder: Names { both, holder }, side, lease, fenced } = wish;
-        Self { recipient, names: both, lease, holder, side, fenced, is_of_several }
+        Self { recipient, names: both, lease, holder, side, fenced, asked_by }
     }
 
     pub fn wish(&self) -> Wish<Names> {
@@ -106,6 +115,10 @@ impl<C> Waiter<C> {
 
     pub fn ticket(&self) -> &[u8] {
         self.names.get(usize::from(self.holder)..).unwrap_or_default()
+    }
+
+    pub fn is_of_several(&self) -> bool {
+        self.asked_by == AskedBy::AcquireAll
     }
 
     pub fn session(&self) -> Option<SessionId> {

@@ -27,8 +27,8 @@ use crate::waiting::commands::Waiting;
 pub use errors::{ERRORS, Error};
 pub use read::read;
 pub use table::{
-    ACQUIRE, Argument, Audience, BREAK, CANCEL, COMMANDS, Command, EVENTS, Form, INSPECT, KEYS_MAX, KeyUse, MACQUIRE,
-    Meaning, OptionWord, PACQUIRE, QUEUES, RACQUIRE, RELEASE, RENEW, Rule, SESSIONS, WACQUIRE,
+    ACQUIRE, ANSWER, Argument, Audience, BREAK, CANCEL, COMMANDS, Command, EVENTS, Form, INSPECT, KEYS_MAX, KeyUse,
+    MACQUIRE, Meaning, ONCE, OptionWord, PACQUIRE, QUEUES, RACQUIRE, RELEASE, RENEW, Rule, SESSIONS, WACQUIRE,
 };
 
 /// What a command's words say: of each argument and option the value, if the command has it and it was given. `A` is a word.
@@ -37,6 +37,8 @@ pub struct Request<'a, A> {
     pub keys: &'a [A],
     pub holder: Option<A>,
     pub lease: Option<Lease>,
+    pub value: Option<A>,
+    pub keep: Option<Lease>,
     pub session: Option<A>,
     /// One for a wait, any number to take back.
     pub tickets: &'a [A],
@@ -61,6 +63,8 @@ impl<A> Default for Request<'_, A> {
             keys: &[],
             holder: None,
             lease: None,
+            value: None,
+            keep: None,
             session: None,
             tickets: &[],
             wait_ms: None,
@@ -97,6 +101,14 @@ impl<A: Copy> Request<'_, A> {
     /// If the command has none.
     pub fn lease(&self) -> Result<Lease, Error> {
         self.lease.ok_or(Error::Arity)
+    }
+
+    /// The value of an answer, and for how long it is kept.
+    ///
+    /// # Errors
+    /// If the command has none.
+    pub fn answer(&self) -> Result<(A, Lease), Error> {
+        self.value.zip(self.keep).ok_or(Error::Arity)
     }
 
     /// # Errors

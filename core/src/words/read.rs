@@ -29,6 +29,7 @@ pub fn read<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Res
         keys: request.keys,
         holder: request.holder,
         lease: request.lease.or(options.lease),
+        value: request.value,
         session: request.session.or(options.session),
         ..options
     })
@@ -48,6 +49,7 @@ impl OptionWord {
             Meaning::Side => request.side.is_some(),
             Meaning::Arguments(arguments) => match arguments.first() {
                 Some(Argument::Lease) => request.lease.is_some(),
+                Some(Argument::Keep) => request.keep.is_some(),
                 Some(Argument::Session) => request.session.is_some(),
                 Some(Argument::Wait) => request.wait_ms.is_some(),
                 Some(Argument::Max) => request.max.is_some(),
@@ -162,6 +164,8 @@ impl<'a, A: AsRef<[u8]> + Copy> Request<'a, A> {
                 self.tickets = slice::from_ref(word);
             }
             Argument::Lease => self.lease = Lease::from_ms(number(argument, word)?),
+            Argument::Keep => self.keep = Lease::from_ms(number(argument, word)?),
+            Argument::Value => self.value = Some(*word),
             Argument::Wait => self.wait_ms = Some(number(argument, word)?),
             // What a server of 32 bits cannot count to, no queue there can exceed.
             Argument::Max => self.max = Some(number(argument, word)?.try_into().unwrap_or(usize::MAX)),

@@ -90,6 +90,10 @@ pub enum Argument {
     Keys,
     Holder,
     Lease,
+    /// The answer of the work under a lock.
+    Value,
+    /// For how long an answer is kept.
+    Keep,
     Session,
     Ticket,
     /// All words that follow.
@@ -106,8 +110,10 @@ pub enum Argument {
 /// The words that an argument may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Any bytes.
+    /// Any bytes, which name a key.
     Key,
+    /// Any bytes.
+    Value,
     /// At least and at most so many bytes.
     Text(usize, usize),
     /// An integer, at least and at most so large.
@@ -125,6 +131,8 @@ impl Argument {
             Self::Key | Self::Keys => "key",
             Self::Holder => "holder",
             Self::Lease => "lease-ms",
+            Self::Value => "value",
+            Self::Keep => "keep-ms",
             Self::Session => "session",
             Self::Ticket | Self::Tickets => "ticket",
             Self::Wait => "wait-ms",
@@ -142,11 +150,12 @@ impl Argument {
     pub const fn form(self) -> Form {
         match self {
             Self::Key | Self::Keys => Form::Key,
+            Self::Value => Form::Value,
             Self::Holder => Form::Text(1, HOLDER_LEN_MAX),
             // Long enough that no other program hits upon it.
             Self::Session => Form::Text(16, 64),
             Self::Ticket | Self::Tickets => Form::Text(1, 64),
-            Self::Lease | Self::Max => Form::Number(1, i64::MAX),
+            Self::Lease | Self::Keep | Self::Max => Form::Number(1, i64::MAX),
             Self::Limit => Form::Number(1, Limit::MAX),
             Self::Wait | Self::Seq | Self::Id => Form::Number(0, i64::MAX),
             Self::Ttl => Form::Number(1_000, 600_000),
@@ -158,10 +167,11 @@ impl Argument {
     #[must_use]
     pub const fn wrong(self) -> Error {
         match self {
-            Self::Key => Error::Arity,
+            Self::Key | Self::Value => Error::Arity,
             Self::Keys => Error::Numkeys,
             Self::Holder => Error::Holder,
             Self::Lease => Error::Lease,
+            Self::Keep => Error::Keep,
             Self::Session => Error::Session,
             Self::Ticket | Self::Tickets => Error::Ticket,
             Self::Wait => Error::Wait,
@@ -257,6 +267,13 @@ const LEASE: OptionWord = OptionWord {
     given_twice: Error::LeaseTwice,
 };
 
+const KEEP: OptionWord = OptionWord {
+    words: &["KEEP"],
+    meaning: Meaning::Arguments(&[Argument::Keep]),
+    rule: Rule::Required,
+    given_twice: Error::KeepTwice,
+};
+
 const ALL: OptionWord =
     OptionWord { words: &["ALL"], meaning: Meaning::All, rule: Rule::Free, given_twice: Error::AllTwice };
 
@@ -288,9 +305,9 @@ const END: OptionWord = OptionWord {
     given_twice: Error::OptionOfSessions,
 };
 
-pub const COMMANDS: [&Command; 13] = [
-    &ACQUIRE, &RACQUIRE, &WACQUIRE, &PACQUIRE, &MACQUIRE, &RELEASE, &RENEW, &INSPECT, &QUEUES, &BREAK, &EVENTS,
-    &CANCEL, &SESSIONS,
+pub const COMMANDS: [&Command; 15] = [
+    &ACQUIRE, &RACQUIRE, &WACQUIRE, &PACQUIRE, &MACQUIRE, &ONCE, &ANSWER, &RELEASE, &RENEW, &INSPECT, &QUEUES, &BREAK,
+    &EVENTS, &CANCEL, &SESSIONS,
 ];
 
 pub const ACQUIRE: Command = Command {
@@ -333,6 +350,25 @@ pub const MACQUIRE: Command = Command {
     flags: "write deny-oom getkeys-api",
     key: KeyUse::UpdatesSeveral,
     arguments: &[Argument::Keys, Argument::Holder, Argument::Lease],
+    ..ACQUIRE
+};
+
+pub const ONCE: Command = Command {
+    name: "RLOCK.ONCE",
+    summary: "Returns the stored answer of a key, or acquires its lock for the work that makes one.",
+    complexity: "O(N) with N the length of the answer",
+    options: &[WAIT, MAX, SESSION],
+    unknown_option: Error::OptionOfOnce,
+    ..ACQUIRE
+};
+
+pub const ANSWER: Command = Command {
+    name: "RLOCK.ANSWER",
+    summary: "Stores an answer and releases the lock in one step; every waiting RLOCK.ONCE gets the answer.",
+    complexity: "O(N+W) with N the length of the answer and W the number of waiters; what takes longer than a few ms is done later",
+    arguments: &[Argument::Key, Argument::Holder, Argument::Value],
+    options: &[KEEP],
+    unknown_option: Error::OptionOfAnswer,
     ..ACQUIRE
 };
 

@@ -28,6 +28,7 @@ impl<A: AsRef<[u8]>> Request<'_, A> {
         let of_count = |count: usize| u64::try_from(count).ok();
         match argument {
             Argument::Lease => number(of_ms(self.lease.map(Lease::ms))),
+            Argument::Keep => number(of_ms(self.keep.map(Lease::ms))),
             Argument::Wait => number(of_ms(self.wait_ms)),
             Argument::Max => number(self.max.and_then(of_count)),
             Argument::Limit => number(self.limit.and_then(|limit| of_count(limit.get()))),
@@ -41,6 +42,7 @@ impl<A: AsRef<[u8]>> Request<'_, A> {
             }
             Argument::Key => self.keys.iter().take(1).for_each(|key| each(key.as_ref())),
             Argument::Holder => self.holder.iter().for_each(|holder| each(holder.as_ref())),
+            Argument::Value => self.value.iter().for_each(|value| each(value.as_ref())),
             Argument::Session => self.session.iter().for_each(|session| each(session.as_ref())),
             Argument::Ticket | Argument::Tickets => self.tickets.iter().for_each(|ticket| each(ticket.as_ref())),
         }

@@ -5,6 +5,7 @@
 //! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` beside this file and tried first from then on.
 
 mod hand_over;
+mod once;
 mod sets;
 mod waiting;
 
@@ -124,7 +125,7 @@ impl Lock {
     /// In one step: first all that is in the lock's own key.
     fn apply<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>) {
         let changes = all.into_iter().map(|(holder, changes)| (LOCK.as_bytes(), holder.as_bytes(), changes));
-        self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>()));
+        self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>(), None));
     }
 
     fn run(&mut self, command: Plain<'_>) {

@@ -58,6 +58,15 @@ fn carry_out(
             let acquiring = node.engine.acquire_all(&node.host, request.keys, &wish, waiting)?;
             return Ok(acquired(acquiring, request.fenced, replies));
         }
+        "ONCE" => {
+            let waiting = begin(node, id, request)?;
+            let acquiring = node.engine.once(&node.host, request.key()?, &request.wish(Side::Plain)?, waiting)?;
+            return Ok(acquired(acquiring, false, replies));
+        }
+        "ANSWER" => match node.engine.answer(&node.host, request.key()?, request.holder()?, request.answer()?)? {
+            true => _ = replies.number(1),
+            false => _ = replies.nil(),
+        },
         "RELEASE" => {
             match node.engine.release(&node.host, request.key()?, request.holder()?, request.release())? {
                 Released::NotHeld => replies.nil(),
@@ -145,6 +154,7 @@ fn acquired(acquiring: Acquiring, fenced: bool, replies: &mut Replies) -> Done {
     match acquiring {
         Acquiring::Done(outcome) => write_outcome(outcome, fenced, replies),
         Acquiring::GrantedAll { tokens } => write_tokens(&tokens, replies),
+        Acquiring::Answered(value) => _ = replies.bulk(&*value),
         Acquiring::Blocked(_) => return Done::Waits,
         Acquiring::Waiting => _ = replies.simple("WAITING"),
         Acquiring::TurnedAway { waiting } => {
@@ -158,7 +168,7 @@ fn acquired(acquiring: Acquiring, fenced: bool, replies: &mut Replies) -> Done {
 /// The line of an outcome that is an error.
 fn line_of(outcome: Outcome) -> &'static [u8] {
     let error = match outcome {
-        Outcome::Granted { .. } | Outcome::Busy { .. } => return b"",
+        Outcome::Granted { .. } | Outcome::Busy { .. } | Outcome::Answered => return b"",
         Outcome::Refused(refusal) => refusal.into(),
         Outcome::SlotMoved => Error::SlotMoved,
         Outcome::NowReplica => Error::NowReplica,
@@ -201,6 +211,7 @@ pub fn is_grant(answer: &Answer) -> bool {
 pub fn reply(answer: Option<Answer>, replies: &mut Replies) {
     match answer {
         Some(Answer::Outcome { outcome, fenced }) => write_outcome(outcome, fenced, replies),
+        Some(Answer::Value(value)) => _ = replies.bulk(&*value),
         Some(Answer::GrantedAll { tokens }) => write_tokens(&tokens, replies),
         Some(Answer::Cancelled(cancelled)) => write_cancelled(cancelled, replies),
         Some(Answer::NoSession) => _ = replies.error(Error::NoSession.line().to_bytes()),
@@ -236,6 +247,7 @@ fn write_events(node: &mut Node, session: SessionId, since: Option<i64>, replies
                 None => _ = replies.bulk("granted").or_nil(token, |replies, token| _ = replies.number(token)),
             },
             Outcome::Busy { left_ms } => _ = replies.bulk("timeout").number(left_ms),
+            Outcome::Answered => _ = replies.bulk("answered").nil(),
             failed => _ = replies.bulk("error").bulk(line_of(failed)),
         }
         if let Some(ends_in) = ends_in {
@@ -268,7 +280,8 @@ fn inspect(node: &Node, key: &[u8], count: usize, replies: &mut Replies) -> Resu
     let left_ms = snapshot.as_ref().map_or_else(Vec::new, |snapshot| keyspace.left_ms(database, key, snapshot));
     let lock = LockName { database, key };
     let waiters: Vec<_> = node.engine.queue(lock, now).take(count).collect();
-    replies.map(8).bulk("kind").bulk(match &snapshot {
+    let answer = keyspace.answer(database, key).ok().flatten();
+    replies.map(10).bulk("kind").bulk(match &snapshot {
         None => "none",
         Some(Snapshot { kind: Kind::Plain, .. }) => "plain",
         Some(Snapshot { kind: Kind::ReadWrite, .. }) => "read-write",
@@ -291,6 +304,10 @@ fn inspect(node: &Node, key: &[u8], count: usize, replies: &mut Replies) -> Resu
     }
     let token = keyspace.fencing_token(database, key);
     replies.bulk("fencing-token").or_nil(token, |replies, token| _ = replies.number(token));
+    let size = answer.map(|(value, _)| value.len());
+    replies.bulk("answer-bytes").or_nil(size, |replies, size| _ = replies.number(size));
+    let left_ms = answer.map(|(_, end)| end.left_ms(now));
+    replies.bulk("answer-ttl-ms").or_nil(left_ms, |replies, left_ms| _ = replies.number(left_ms));
     replies.bulk("waiter-count").number(node.engine.queues().length_of(lock));
     replies.bulk("waiters").array(waiters.len());
     waiters.into_iter().for_each(|waiter| write_waiter(node, waiter, now, replies));

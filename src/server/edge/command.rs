@@ -199,7 +199,7 @@ impl Texts {
     fn arguments(&mut self, argument: Argument) -> Vec<raw::RedisModuleCommandArg> {
         let kind = match argument.form() {
             Form::Key => KEY,
-            Form::Text(..) => TEXT,
+            Form::Text(..) | Form::Value => TEXT,
             Form::Number(..) => INTEGER,
         };
         let mut value = self.argument(argument.name(), kind, flag::REQUIRED);

@@ -5,6 +5,7 @@ use crate::server::ffi::context::Context;
 use rlock_core::lock::Outcome;
 use rlock_core::words::Error;
 use std::ffi::{CStr, CString, c_long};
+use std::rc::Rc;
 
 /// What a command replies, if it is not an error that is always the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,7 @@ pub enum Reply {
     Later,
     Nil,
     Number(i64),
+    Bytes(Rc<[u8]>),
     /// The word of a state.
     Word(&'static CStr),
     /// The command has written its reply itself, since it is longer than these.
@@ -41,7 +43,8 @@ impl Reply {
 pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, Error> {
     match outcome {
         Outcome::Granted { token } if fenced => Ok(Reply::Pair(None, token)),
-        Outcome::Granted { .. } => Ok(Reply::Nil),
+        // An answer is replied as its bytes: see [`rlock_core::waiting::Answer::Value`].
+        Outcome::Granted { .. } | Outcome::Answered => Ok(Reply::Nil),
         Outcome::Busy { left_ms } if fenced => Ok(Reply::Pair(Some(left_ms), None)),
         Outcome::Busy { left_ms } => Ok(Reply::Number(left_ms)),
         Outcome::Refused(refusal) => Err(refusal.into()),
@@ -62,6 +65,7 @@ pub fn write_event(writer: Writer<'_>, outcome: Outcome, tokens: Option<&[i64]>)
         Outcome::Granted { .. } if tokens.is_some() => writer.bytes(b"granted").numbers(tokens.unwrap_or_default()),
         Outcome::Granted { token } => _ = writer.bytes(b"granted").or_nil(token, Writer::number),
         Outcome::Busy { left_ms } => _ = writer.bytes(b"timeout").number(left_ms),
+        Outcome::Answered => _ = writer.bytes(b"answered").nil(),
         Outcome::Refused(_) | Outcome::SlotMoved | Outcome::NowReplica | Outcome::Replaced => {
             let line = of_acquire(outcome, false).err().map_or(c"", Error::line);
             writer.bytes(b"error").bytes(line.to_bytes());
@@ -76,6 +80,7 @@ pub fn send(context: &Context, reply: Result<Reply, Error>) {
         Ok(Reply::Later | Reply::Written) => {}
         Ok(Reply::Nil) => _ = writer.nil(),
         Ok(Reply::Number(number)) => _ = writer.number(number),
+        Ok(Reply::Bytes(bytes)) => _ = writer.bytes(&bytes),
         // SAFETY: the context is alive; the word is copied.
         Ok(Reply::Word(word)) => unsafe {
             api!(RedisModule_ReplyWithSimpleString(context.as_ptr(), word.as_ptr()));

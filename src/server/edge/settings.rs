@@ -121,6 +121,8 @@ pub struct Settings {
     pub max_sessions: Limit,
     /// Sessions of one user; 0 as for tickets.
     pub max_sessions_per_user: Limit,
+    /// Bytes of one stored answer.
+    pub max_answer: Limit,
 }
 
 /// A day. Nobody lets all locks lie idle for longer, and a digit too many is refused.
@@ -139,13 +141,14 @@ impl Settings {
             max_tickets_per_user: Limit::new("max-tickets-per-user", 0, 100_000_000),
             max_sessions: Limit::new("max-sessions", 10_000, 1_000_000),
             max_sessions_per_user: Limit::new("max-sessions-per-user", 0, 1_000_000),
+            max_answer: Limit::new("max-answer", 64 * 1024, 8 * 1024 * 1024),
         }
     }
 
-    fn limits(&self) -> [&Limit; 6] {
-        let Self { max_waiters, max_tickets, max_tickets_per_user, max_sessions, max_sessions_per_user, grace, .. } =
-            self;
-        [max_waiters, max_tickets, max_tickets_per_user, max_sessions, max_sessions_per_user, grace]
+    fn limits(&self) -> [&Limit; 7] {
+        let Self { max_waiters, max_tickets, max_tickets_per_user, .. } = self;
+        let Self { max_sessions, max_sessions_per_user, grace, max_answer, .. } = self;
+        [max_waiters, max_tickets, max_tickets_per_user, max_sessions, max_sessions_per_user, grace, max_answer]
     }
 
     /// Whether a fencing token is never below the time.
@@ -230,7 +233,7 @@ extern "C" fn set_choice(
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 6]), String> {
+    fn parse(arguments: &[&str]) -> Result<([usize; 2], [usize; 7]), String> {
         let settings = Settings::new();
         settings.take(arguments.iter().map(|argument| argument.as_bytes()))?;
         Ok(([settings.notify.place(), settings.tokens.place()], settings.limits().map(Limit::get)))
@@ -238,14 +241,14 @@ mod tests {
 
     #[test]
     fn load_arguments_are_pairs_in_any_case_and_with_either_name() {
-        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 0, 10_000, 0, 0])));
+        assert_eq!(parse(&[]), Ok(([0, 0], [10_000, 1_000_000, 0, 10_000, 0, 0, 65_536])));
         assert_eq!(
             parse(&["NOTIFY", "Both", "rlock.max-waiters", "0", "Max-Sessions", "7", "max-sessions-per-user", "3"]),
-            Ok(([3, 0], [0, 1_000_000, 0, 7, 3, 0]))
+            Ok(([3, 0], [0, 1_000_000, 0, 7, 3, 0, 65_536]))
         );
         assert_eq!(
             parse(&["Tokens", "COUNT", "rlock.grace", "30000"]),
-            Ok(([0, 1], [10_000, 1_000_000, 0, 10_000, 0, 30_000]))
+            Ok(([0, 1], [10_000, 1_000_000, 0, 10_000, 0, 30_000, 65_536]))
         );
     }
 
@@ -261,6 +264,7 @@ mod tests {
             (&["max-sessions", "many"], "max-sessions must be followed by an integer from 0 to 1000000"),
             (&["tokens"], "tokens must be followed by clock or count"),
             (&["tokens", "time"], "tokens must be followed by clock or count"),
+            (&["max-answer", "8388609"], "max-answer must be followed by an integer from 0 to 8388608"),
             (&["grace", "86400001"], "grace must be followed by an integer from 0 to 86400000"),
             (&["colour", "red"], "\"colour\""),
         ] {

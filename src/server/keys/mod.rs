@@ -5,5 +5,5 @@ mod kept;
 mod record;
 mod write;
 
-pub use record::{LockRecord, fencing_token, left_ms, left_until_next, take_snapshot};
+pub use record::{LockRecord, answer, fencing_token, left_ms, left_until_next, take_snapshot};
 pub use write::{PAUSED, is_ours};

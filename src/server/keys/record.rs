@@ -90,6 +90,16 @@ impl Record for LockRecord<'_> {
         }
     }
 
+    fn with_answer<R>(&self, use_answer: impl FnOnce(Option<(&[u8], Expiry)>) -> R) -> Result<R, Refusal> {
+        if !self.derived_keys_are_reachable() {
+            return Err(Refusal::OtherSlot);
+        }
+        let name = names::answer(self.key.name().bytes(), OwnedStr::new);
+        let answer = WritableKey::open(self.context, name.lend());
+        let stored = answer.value().map(|value| value.text().map(|text| (text, value.expiry())));
+        stored.map_or(Ok(None), |text| text.ok_or(Refusal::WrongType).map(Some)).map(use_answer)
+    }
+
     fn token_clock_us(&self) -> Option<i64> {
         SETTINGS.tokens_go_by_clock().then(clock_us)
     }
@@ -304,6 +314,18 @@ pub fn left_ms(context: &Context, name: Str<'_>, snapshot: &Snapshot, now: UnixM
     let most = if derived_keys_are_reachable(name) { READ_HOLDS_SHOWN_MAX } else { 0 };
     let end = |reads: &Holding, index| end_of_read_hold(context, name, &reads.holder, index);
     snapshot.left_ms(now, most, |reads| (1..=reads.count).filter_map(|index| end(reads, index)).max())
+}
+
+/// The length of the answer that is stored for a lock, and what is left until its end, if there is one.
+#[must_use]
+pub fn answer(context: &Context, name: Str<'_>, now: UnixMs) -> Option<(usize, i64)> {
+    if !derived_keys_are_reachable(name) {
+        return None;
+    }
+    let answer = names::answer(name.bytes(), OwnedStr::new);
+    let answer = Key::peek(context, answer.lend())?;
+    let value = answer.value()?;
+    Some((value.text()?.len(), value.expiry().left_ms(now)))
 }
 
 /// The last fencing token that was given out, if there was one.

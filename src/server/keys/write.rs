@@ -39,6 +39,7 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     }
     let name = key.name();
     let holders = [Some((plan.holder, plan.changes)), plan.next];
+    let key = write_answer(context, key, plan);
     let mut lock = LockKey { context, key, is_deleted: false };
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
@@ -54,6 +55,24 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
         write_beside(context, name, *holder, changes);
     }
     Ok(())
+}
+
+/// Stores the answer of a plan that has one. It comes first, so that followers have it by the time the lock ends.
+fn write_answer<'a>(context: &'a Context, key: WritableKey<'a>, plan: &Plan<'_, Str<'_>, Str<'_>>) -> WritableKey<'a> {
+    let stored = plan.changes.on_side_keys().iter().find_map(|change| match change {
+        Change::StoreAnswer { end } => Some(*end),
+        _ => None,
+    });
+    let (Some(end), Some(value)) = (stored, plan.answer) else { return key };
+    let name = key.name();
+    drop(key);
+    let answer = names::answer(name.bytes(), OwnedStr::new);
+    let mut stored = WritableKey::open(context, answer.lend());
+    stored.set_text(&OwnedStr::new(value.bytes()));
+    stored.expire_at(end);
+    drop(stored);
+    tell(context, c"SET", &[answer.lend(), value, kept().pxat.lend()], Some(end));
+    WritableKey::open(context, name)
 }
 
 /// The same for what one holder changes in several locks, in one step.
@@ -290,6 +309,9 @@ impl Beside<'_> {
                 let name = self.set_token(to);
                 tell(self.context, c"SET", &[name.lend(), OwnedStr::number(to).lend(), kept().keepttl.lend()], None);
                 self.announce(&name, &[SET]);
+            }
+            Change::StoreAnswer { .. } => {
+                self.announce(&names::answer(self.name.bytes(), OwnedStr::new), &[SET, EXPIRE]);
             }
             Change::Publish(unlock) => self.publish(unlock),
             // The other changes are in the lock's key, and true by now.

@@ -164,6 +164,7 @@ impl Host for Server<'_> {
         Some(match of {
             Kept::Blocked => Most { all: SETTINGS.max_waiters.get(), of_user: 0 },
             Kept::Tickets => Most { all: SETTINGS.max_tickets.get(), of_user: SETTINGS.max_tickets_per_user.get() },
+            Kept::AnswerBytes => Most { all: SETTINGS.max_answer.get(), of_user: 0 },
             Kept::Sessions if is_out_of_memory(self.context) => return None,
             Kept::Sessions => Most { all: SETTINGS.max_sessions.get(), of_user: SETTINGS.max_sessions_per_user.get() },
         })
@@ -199,12 +200,14 @@ impl Host for Server<'_> {
         let answer = match answer {
             Answer::Outcome { outcome, fenced } => {
                 if !matches!(outcome, Outcome::Granted { .. }) {
-                    // Another request may have its ticket by the time when it hears of it.
-                    if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
-                        blocked.waits_for = WaitsFor::Answer;
-                    }
+                    waits_for_answer(&client);
                 }
                 reply::of_acquire(outcome, fenced)
+            }
+            Answer::Value(value) => {
+                waits_for_answer(&client);
+                self.turn.copies(value.len());
+                Ok(reply::Reply::Bytes(value))
             }
             Answer::GrantedAll { tokens } => Ok(reply::of_several(tokens)),
             Answer::Cancelled(tickets) => Ok(cancelled(tickets)),
@@ -212,6 +215,13 @@ impl Host for Server<'_> {
             Answer::NoSession => Err(Error::NoSession),
         };
         client.answer(answer);
+    }
+}
+
+/// This client waits for nothing more than its reply: another request may have its ticket when the reply is sent.
+fn waits_for_answer(client: &BlockedClient) {
+    if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
+        blocked.waits_for = WaitsFor::Answer;
     }
 }
 
@@ -223,10 +233,14 @@ pub(super) fn left_ms(context: &Context, key: &OwnedStr) -> i64 {
 /// granted meanwhile come on top of it, and take about as long again.
 const TURN_US: u64 = 3_000;
 
+/// The bytes of answers that are copied into replies in one turn: about a ms of it.
+const TURN_BYTES: usize = 2 * 1024 * 1024;
+
 /// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
 #[derive(Default)]
 struct Turn {
     ends_at: Cell<Option<u64>>,
+    copied: Cell<usize>,
 }
 
 impl Turn {
@@ -234,7 +248,12 @@ impl Turn {
         let now = monotonic_us();
         let ends_at = self.ends_at.get().unwrap_or_else(|| now.saturating_add(TURN_US));
         self.ends_at.set(Some(ends_at));
-        now >= ends_at
+        now >= ends_at || self.copied.get() >= TURN_BYTES
+    }
+
+    /// The server copies so many bytes into a reply when this turn is over.
+    fn copies(&self, bytes: usize) {
+        self.copied.set(self.copied.get().saturating_add(bytes));
     }
 }
 

@@ -16,7 +16,7 @@ mod views;
 
 use super::ffi::context::Context;
 use super::ffi::string::Str;
-use blocked_client::BlockedClient;
+pub(super) use blocked_client::BlockedClient;
 use host::Server;
 use rlock_core::lock::{Lease, Release, Released, Renewed, Wish};
 use rlock_core::waiting::Engine;
@@ -58,6 +58,26 @@ pub fn acquire_all(
 ) -> Result<Acquiring, Error> {
     let waiting = begin(context, waiting)?;
     run(context, |engine, server| engine.acquire_all(server, keys, wish, waiting))
+}
+
+/// The stored answer, or as [`acquire`].
+///
+/// # Errors
+/// The error reply.
+pub fn once(
+    context: &Context,
+    key: Str<'_>,
+    wish: &Wish<Str<'_>>,
+    waiting: Option<Waiting<(Str<'_>, Str<'_>)>>,
+) -> Result<Acquiring, Error> {
+    let waiting = begin(context, waiting)?;
+    run(context, |engine, server| engine.once(server, key, wish, waiting))
+}
+
+/// # Errors
+/// The error reply.
+pub fn answer(context: &Context, key: Str<'_>, holder: Str<'_>, answer: (Str<'_>, Lease)) -> Result<bool, Error> {
+    run(context, |engine, server| engine.answer(server, key, holder, answer))
 }
 
 /// Finds the session of a wait by ticket.

@@ -63,7 +63,7 @@ impl Watcher for Begun {
 pub fn new_world(most: usize) -> World {
     let world = World::default();
     let tickets = Most { all: MOST, of_user: MOST };
-    world.limits.set(Limits { blocked: most, tickets, sessions: Most { all: 3, of_user: 3 } });
+    world.limits.set(Limits { blocked: most, tickets, sessions: Most { all: 3, of_user: 3 }, answer_bytes: 100 });
     world
 }
 

@@ -10,7 +10,7 @@ use rlock_core::lock::{
     Wish, names,
 };
 use rlock_core::waiting::{
-    Answer, Cancelled, Engine, Host, LockName, Most, Paused, Queued, SeenRecipient, SessionId, Use,
+    Answer, AskedBy, Cancelled, Engine, Host, LockName, Most, Paused, Queued, SeenRecipient, SessionId, Use,
 };
 use rlock_sim::{Answered, Client, Clocks, Commit, Entry, Keyspace, Limits, Memory, Value, View, Watcher};
 use std::cell::{Cell, Ref, RefCell};
@@ -220,7 +220,9 @@ impl Seen {
             self.happens(match answer {
                 None => Happening::LetGo(client, None),
                 Some(Answer::Outcome { outcome, .. }) => Happening::LetGo(client, Some(outcome)),
-                Some(Answer::GrantedAll { .. }) => panic!("no client here asks for several locks: see `sets.rs`"),
+                Some(Answer::GrantedAll { .. } | Answer::Value(_)) => {
+                    panic!("no client here asks for several locks, or by ONCE: see `sets.rs` and `once.rs`")
+                }
                 Some(Answer::Cancelled(cancelled)) => Happening::CancelAnswered(client, cancelled),
                 Some(Answer::Events | Answer::NoSession) => Happening::Woken(client),
             });
@@ -248,8 +250,9 @@ impl Seen {
     /// The tickets to be taken back that wait, or whose event is kept.
     fn used(&self, engine: &Engine<Client>) -> Vec<Named> {
         let wish = Wish { holder: &b""[..], side: Side::Plain, lease: Lease::from_ms(1).unwrap(), fenced: false };
-        let is_used =
-            |named: &&Named| engine.use_of(named.id, named.ticket.as_bytes(), &LOCKS[..1], &wish) != Use::Free;
+        let is_used = |named: &&Named| {
+            engine.use_of(named.id, named.ticket.as_bytes(), (&LOCKS[..1], AskedBy::Acquire), &wish) != Use::Free
+        };
         self.named.borrow().iter().filter(is_used).cloned().collect()
     }
 
@@ -305,7 +308,12 @@ pub trait Look {
 
     fn allow_tickets(&self, all: usize) {
         let sessions = Most { all: MOST_SESSIONS, of_user: 0 };
-        self.world().limits.set(Limits { blocked: MOST, tickets: Most { all, of_user: all }, sessions });
+        self.world().limits.set(Limits {
+            blocked: MOST,
+            tickets: Most { all, of_user: all },
+            sessions,
+            answer_bytes: 100,
+        });
     }
 
     /// The grace as it is now: over only when all of it has passed, not in the ms in which it ends.
