@@ -87,9 +87,9 @@ pub fn locks_of_all_kinds(world: &World) {
         ("several", json!({"all": ["{y}:2", "{y}:1"], "fenced": true}), "0/1,1", "%7By%7D:2/%7By%7D:1"),
     ];
     let has = |lock: &Value| {
-        let needs_tokens = lock.get("all").is_some() && lock.get("fenced").is_some();
-        !lock.as_object().is_some_and(|it| it.keys().any(|field| world.tried.lacks(field)))
-            && !(needs_tokens && world.tried.lacks("tokens"))
+        let has_tokens = lock.get("all").is_some() && lock.get("fenced").is_some();
+        let fields = lock.as_object().into_iter().flat_map(|it| it.keys().map(String::as_str));
+        !fields.chain(has_tokens.then_some("tokens")).any(|field| world.tried.lacks(field))
     };
     for (kind, lock, limit_and_tokens, keys) in kinds.into_iter().filter(|(_, lock, ..)| has(lock)) {
         let held = ok(first.acquire("first", leased(lock.clone(), 2_000)));
@@ -260,6 +260,20 @@ pub fn a_detach_without_an_answer(world: &World) {
     ok(second.release("b"));
     until_nothing_is_left(&mut eye, "a");
     was_told_of_no_loss(&client);
+}
+
+/// The reply is lost, but the request has arrived: the lease on the server may be as short as the client has asked for. The
+/// client guarantees no more than that, and tells of the loss.
+pub fn a_detach_that_may_have_shortened_the_lease(world: &World) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({"patience": 500}));
+    ok(client.acquire("a", leased(plain("a"), 600_000)));
+    network.obey(Order::Lose(Sender::Server));
+    let answer = detach(&client, "a", json!({"within": 2_000}));
+    let is_in_doubt = answer.as_ref().is_err_and(|it| ["in-doubt", "unavailable"].contains(&it.word.as_str()));
+    assert!(is_in_doubt, "{answer:?}");
+    network.obey(Order::Lose(Sender::Client));
+    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    client.until_lost("a");
 }
 
 /// The server does not reply to the adopter: nothing is adopted. The text is still good when the server replies again.

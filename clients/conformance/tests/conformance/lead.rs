@@ -180,6 +180,24 @@ pub fn a_server_that_restarts(world: &World) {
     until_nothing_is_left(&mut server.client(), "a");
 }
 
+/// No server answers for longer than the client waits for one: the lead goes on, and works when there is a server again.
+pub fn a_server_that_is_gone_for_long(world: &World) {
+    let (server, _eye) = Server::with_client();
+    let client = world.open(with(at(server.port()), json!({"lease": 3_000, "patience": 300})));
+    let leads = lead(&client);
+    until_turned(&client, leads, 1);
+    let port = server.port();
+    let start = server.crash().port(port);
+    until_turned(&client, leads, 2);
+    for attempt in 0..10 {
+        fails_as("unavailable", &client.acquire(&attempt.to_string(), plain("b")));
+    }
+    let _server = start.start();
+    let started = Instant::now();
+    assert_within("it works again", started, PAUSE + SOON, until_turned(&client, leads, 3).at);
+    cancel(&client, leads);
+}
+
 /// An error that waiting does not remove ends the lead: a lock of another kind, or a right that is missing.
 pub fn errors_that_stay(world: &World) {
     let server = Server::start();

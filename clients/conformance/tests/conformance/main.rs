@@ -155,6 +155,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     detached::a_fixed_lease ["adopt", "detach", "fixed"];
     detached::a_hold_that_is_lost ["adopt", "detach"];
     detached::a_detach_without_an_answer ["adopt", "detach"];
+    detached::a_detach_that_may_have_shortened_the_lease ["adopt", "detach"];
     detached::an_adoption_without_an_answer ["adopt", "detach"];
     detached::an_adoption_over_a_slow_network ["adopt", "detach"];
     detached::an_adopted_hold_that_is_overwritten ["adopt", "detach"];
@@ -168,6 +169,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     lead::a_lead_that_is_given_up ["cancel", "lead"];
     lead::a_lead_that_is_given_up_while_it_waits ["cancel", "lead"];
     lead::a_server_that_restarts ["cancel", "lead"];
+    lead::a_server_that_is_gone_for_long ["cancel", "lead"];
     lead::errors_that_stay ["lead"];
     lead::a_client_that_is_closed ["close", "lead"];
     limits::a_limit_is_kept;
