@@ -58,7 +58,7 @@ class Adapter:
             locks = aio.Locks(asked["url"], name=asked.get("name"), **settings)
         await locks.connect()
         self.locks = locks
-        return {"without": ["adopt", "detach", "forget", "lead", "once"]}
+        return {"without": ["adopt", "detach", "forget", "once"]}
 
     def opened(self):
         if self.locks is None:

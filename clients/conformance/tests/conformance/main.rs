@@ -37,7 +37,7 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
     ("java", &["adopt", "detach", "fixed", "forget", "lead", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
     ("go", &["forget", "once"], CONNECTIONS_MAX),
     ("node", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
-    ("python", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
+    ("python", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
     ("rust", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
 ];
 
