@@ -46,6 +46,7 @@ import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
 import org.redisson.config.ConstantDelay;
 import org.yaml.snakeyaml.Yaml;
+import rlock.redisson.HeldLock;
 import rlock.redisson.LockBusyException;
 import rlock.redisson.LockLostException;
 import rlock.redisson.LostLock;
@@ -152,10 +153,10 @@ final class WrappedAdapter {
     private void hear(Request request) {
         String what = request.text("do");
         Holder known = request.has("held") ? byName.get(request.text("held")) : null;
-        if (what.equals("acquire") || what.equals("run")) {
+        if (List.of("acquire", "run", "adopt").contains(what)) {
             new Holder(request).begin();
-        } else if (what.equals("release") && known != null) {
-            known.releases.add(request);
+        } else if (List.of("release", "detach").contains(what) && known != null) {
+            known.ends.add(request);
         } else {
             daemon(new Thread(() -> {
                 try {
@@ -306,7 +307,7 @@ final class WrappedAdapter {
 
     /** The thread of what is held by one name. */
     private final class Holder extends Thread {
-        final BlockingQueue<Request> releases = new LinkedBlockingQueue<>();
+        final BlockingQueue<Request> ends = new LinkedBlockingQueue<>();
         final AtomicReference<LostLock> lost = new AtomicReference<>();
         private final Request request;
         private final String held;
@@ -317,6 +318,8 @@ final class WrappedAdapter {
         private volatile RLock lock;
         /** In place of a lock. */
         private volatile Permits permits;
+        /** In place of both: what no thread holds. */
+        private volatile HeldLock hold;
 
         Holder(Request request) {
             this.request = request;
@@ -376,7 +379,14 @@ final class WrappedAdapter {
                     return;
                 }
                 try {
-                    acquire().ifPresent(token -> said.put("token", token));
+                    if (request.text("do").equals("adopt")) {
+                        locks = client(request);
+                        holds(locks.adopt(request.text("text")), said);
+                    } else if (request.has("wait") || request.has("fixed")) {
+                        acquire().ifPresent(token -> said.put("token", token));
+                    } else {
+                        holds(hold(), said);
+                    }
                 } finally {
                     waitsNoMore();
                 }
@@ -389,9 +399,28 @@ final class WrappedAdapter {
                 fail(request, e);
                 return;
             }
-            said.put("holder", locks.getRedisson().getId() + ":" + getId());
+            said.put("holder", hold != null ? hold.getHolder() : locks.getRedisson().getId() + ":" + getId());
             say(Map.of("id", request.number("id"), "ok", said));
             keep();
+        }
+
+        private void holds(HeldLock held, Map<String, Object> said) {
+            hold = held;
+            hold.lost().thenAccept(this::lost);
+            List<Long> tokens = hold.getTokens();
+            if (tokens.size() == 1) {
+                said.put("token", tokens.get(0));
+            } else if (!tokens.isEmpty()) {
+                said.put("tokens", tokens);
+            }
+        }
+
+        /** Without a limit to the wait, so that both ways to have a lock are tried. This one can be detached. */
+        private HeldLock hold() throws InterruptedException {
+            failIfRefused();
+            locks = client(request);
+            return request.has("permit") ? locks.hold(locks.getPermits(request.text("permit"), request.number("limit")))
+                    : locks.hold(lock());
         }
 
         /** The token, if it is to have one. */
@@ -409,8 +438,8 @@ final class WrappedAdapter {
                         : fenced.tryLockAndGetTokenAsync(request.number("wait"), lease, TimeUnit.MILLISECONDS));
                 isInTime = token != null;
             } else if (request.has("permit")) {
-                // Nothing is waited for longer than that.
                 permits = locks.getPermits(request.text("permit"), request.number("limit"));
+                // Nothing is waited for longer than that.
                 Duration wait = request.has("wait") ? Duration.ofMillis(request.number("wait")) : Duration.ofDays(1);
                 isInTime = permits.tryAcquire(wait);
             } else {
@@ -483,12 +512,15 @@ final class WrappedAdapter {
 
         private long remaining() {
             Duration remaining =
-                    permits == null ? locks.remaining(lock, getId()) : permits.remaining(getId());
+                    hold != null ? hold.remaining()
+                            : permits == null ? locks.remaining(lock, getId()) : permits.remaining(getId());
             return remaining.toMillis();
         }
 
         private void unlock() {
-            if (permits == null) {
+            if (hold != null) {
+                hold.unlock();
+            } else if (permits == null) {
                 lock.unlock();
             } else {
                 permits.release();
@@ -507,7 +539,7 @@ final class WrappedAdapter {
         private void keep() {
             try {
                 while (byName.get(held) == this) {
-                    release(releases.take());
+                    end(ends.take());
                 }
             } catch (InterruptedException e) {
                 forget();
@@ -515,17 +547,27 @@ final class WrappedAdapter {
             }
         }
 
-        private void release(Request release) {
+        private void end(Request end) {
             try {
-                unlock();
+                Map<String, Object> said = end.text("do").equals("detach") ? Map.of("text", detach(end)) : Map.of();
+                if (said.isEmpty()) {
+                    unlock();
+                }
                 forget();
-                say(Map.of("id", release.number("id"), "ok", Map.of()));
+                say(Map.of("id", end.number("id"), "ok", said));
             } catch (IllegalMonitorStateException e) {
                 forget();
-                fail(release, e, lost.get());
+                fail(end, e, lost.get());
             } catch (RuntimeException e) {
-                fail(release, e);
+                fail(end, e);
             }
+        }
+
+        private String detach(Request detach) {
+            if (hold == null) {
+                throw new IllegalArgumentException("a thread's hold cannot be detached: " + held);
+            }
+            return detach.has("within") ? hold.detach(Duration.ofMillis(detach.number("within"))) : hold.detach();
         }
     }
 }

@@ -4,7 +4,7 @@ import java.time.Duration;
 
 /** What permits in a server and in memory have in common. */
 abstract class AbstractPermits implements Permits {
-    private static final int LIMIT_MAX = 100_000;
+    static final int LIMIT_MAX = 100_000;
 
     /** No lease of the caller's: the permit is kept until it is released. */
     static final long KEPT = 0;

@@ -6,9 +6,27 @@ import org.redisson.api.RLock;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Work under a lock that its thread has taken: interrupted if the lock is lost, but not once it has ended. */
+/** Work under a lock: its thread is interrupted if the lock is lost, but not once the work has ended. */
 final class Guard {
     private static final Logger log = LoggerFactory.getLogger(RedissonLocks.class);
+
+    /** What the work needs, and the way to end it. */
+    interface Subject {
+        String name();
+
+        /** Null if no loss is reported. */
+        CompletableFuture<LostLock> loss();
+
+        /** The loss, reported or not; null if the hold is guaranteed. */
+        LostLock lossByNow();
+
+        /**
+         * Ends the hold, also if no server answers: then this fails.
+         *
+         * @param isDone whether the work has ended well
+         */
+        void end(boolean isDone);
+    }
 
     private final Thread worker = Thread.currentThread();
     private LostLock lost;
@@ -31,10 +49,14 @@ final class Guard {
         }
     }
 
+    /** A lock that this thread has taken. */
     static <T> T call(RLock lock, Callable<T> work) throws Exception {
+        return call(lock instanceof Watched ? new OfThread((Watched) lock, lock.getName()) : new Unwatched(lock), work);
+    }
+
+    static <T> T call(Subject subject, Callable<T> work) throws Exception {
         Guard guard = new Guard();
-        Watched watched = lock instanceof Watched ? (Watched) lock : null;
-        CompletableFuture<LostLock> loss = watched == null ? null : watched.loss(NativeLock.me());
+        CompletableFuture<LostLock> loss = subject.loss();
         if (loss != null) {
             loss.thenAccept(guard::lost);
         }
@@ -48,9 +70,9 @@ final class Guard {
         guard.end();
         if (loss != null) {
             loss.cancel(false);
-            guard.lost = guard.isLost() ? guard.lost : watched.lossByNow(NativeLock.me());
+            guard.lost = guard.isLost() ? guard.lost : subject.lossByNow();
         }
-        LostLock lost = guard.unlocked(lock, watched);
+        LostLock lost = guard.ended(subject, thrown == null && !guard.isLost());
         if (lost != null) {
             throw withSuppressed(new LockLostException(lost), thrown);
         } else if (thrown instanceof Error) {
@@ -93,21 +115,82 @@ final class Guard {
     }
 
     /** @return the loss, if there was one */
-    private LostLock unlocked(RLock lock, Watched watched) {
+    private LostLock ended(Subject subject, boolean isDone) {
+        LostLock now = end(subject, isDone);
+        return lost != null ? lost : now;
+    }
+
+    /** @return what the server says of it, if it says that the lock is lost */
+    static LostLock end(Subject subject, boolean isDone) {
         try {
-            if (watched == null) {
-                lock.unlock();
-            } else {
-                watched.end(worker.getId());
-            }
+            subject.end(isDone);
         } catch (IllegalMonitorStateException e) {
-            return lost != null ? lost : e.getCause() instanceof LockLostException
-                    ? ((LockLostException) e.getCause()).getLost()
-                    : new LostLock(lock.getName(), worker.getId(), worker, LossReason.NOT_HELD, null);
+            return e.getCause() instanceof LockLostException ? ((LockLostException) e.getCause()).getLost()
+                    : new LostLock(subject.name(), NativeLock.me(), Thread.currentThread(), LossReason.NOT_HELD, null);
         } catch (RuntimeException e) {
             // The lease lasted until the work had ended, so no other client can have had the lock.
-            log.warn("{}: the release is in doubt and goes on in the background: {}", lock.getName(), e.getMessage());
+            log.warn("{}: the release is in doubt and goes on in the background: {}", subject.name(), e.getMessage());
         }
-        return lost;
+        return null;
+    }
+
+    /** A lock of the current thread. */
+    private static final class OfThread implements Subject {
+        private final Watched lock;
+        private final String name;
+
+        OfThread(Watched lock, String name) {
+            this.lock = lock;
+            this.name = name;
+        }
+
+        @Override
+        public String name() {
+            return name;
+        }
+
+        @Override
+        public CompletableFuture<LostLock> loss() {
+            return lock.loss(NativeLock.me());
+        }
+
+        @Override
+        public LostLock lossByNow() {
+            return lock.lossByNow(NativeLock.me());
+        }
+
+        @Override
+        public void end(boolean isDone) {
+            lock.end(NativeLock.me());
+        }
+    }
+
+    /** One of Redisson's own locks, which report no loss. */
+    private static final class Unwatched implements Subject {
+        private final RLock lock;
+
+        Unwatched(RLock lock) {
+            this.lock = lock;
+        }
+
+        @Override
+        public String name() {
+            return lock.getName();
+        }
+
+        @Override
+        public CompletableFuture<LostLock> loss() {
+            return null;
+        }
+
+        @Override
+        public LostLock lossByNow() {
+            return null;
+        }
+
+        @Override
+        public void end(boolean isDone) {
+            lock.unlock();
+        }
     }
 }

@@ -23,26 +23,35 @@ final class Hold {
         /** Null if it was taken in the name of another thread. */
         final Thread owner;
         final String name;
+        /** The lease to which the watchdog renews it. */
+        final long leaseMs;
 
-        Id(Side side, String key, String holder, long thread, Thread owner, String name) {
+        private Id(Side side, String key, String holder, long thread, Thread owner, String name, long leaseMs) {
             this.side = side;
             this.key = key;
             this.holder = holder;
             this.thread = thread;
             this.owner = owner;
             this.name = name;
+            this.leaseMs = leaseMs;
         }
 
         /** Of this client's thread. */
         static Id of(Side side, String key, Server server, long thread, String name) {
             Thread me = Thread.currentThread();
-            return new Id(side, key, server.clientId() + ":" + thread, thread, thread == me.getId() ? me : null, name);
+            return new Id(side, key, server.clientId() + ":" + thread, thread, thread == me.getId() ? me : null, name,
+                    server.watchdogMs());
+        }
+
+        /** A hold of another process, or of another part of this one. The number keeps two adoptions of it apart. */
+        static Id adopted(Side side, String key, String holder, long number, long leaseMs) {
+            return new Id(side, key, holder, number, null, key, leaseMs);
         }
 
         @Override
         public boolean equals(Object other) {
-            return other instanceof Id && side == ((Id) other).side && key.equals(((Id) other).key)
-                    && holder.equals(((Id) other).holder);
+            return other instanceof Id && side == ((Id) other).side && thread == ((Id) other).thread
+                    && key.equals(((Id) other).key) && holder.equals(((Id) other).holder);
         }
 
         @Override
@@ -78,6 +87,9 @@ final class Hold {
     /** Renewals by the watchdog: those under way, and all that there were. */
     private int renewals;
     private long begun;
+
+    /** While the hold is detached: completes when no renewal is under way. Null: the watchdog renews. */
+    private CompletableFuture<Void> renewalsOver;
 
     private boolean isDoubtful;
 
@@ -173,8 +185,28 @@ final class Hold {
         begun++;
     }
 
-    void renewalEnds() {
-        renewals--;
+    /** To be completed, if a detach waits for it. */
+    CompletableFuture<Void> renewalEnds() {
+        return --renewals == 0 && renewalsOver != null ? renewalsOver : new CompletableFuture<>();
+    }
+
+    /** A renewal would overwrite the lease with which the hold is handed on. Its reply means nothing from now on. */
+    CompletableFuture<Void> pauseRenewals() {
+        version++;
+        renewalsOver = renewals == 0 ? CompletableFuture.completedFuture(null) : new CompletableFuture<>();
+        return renewalsOver;
+    }
+
+    /** @param until the end of the lease that the server may have set meanwhile */
+    void resumeRenewals(long until) {
+        renewalsOver = null;
+        version++;
+        this.until = Math.min(this.until, until);
+        sureUntil = Math.min(sureUntil, until);
+    }
+
+    boolean isPaused() {
+        return renewalsOver != null;
     }
 
     /** For {@link #restart}: a mark that no renewal is under way; -1 if one is. */
@@ -259,6 +291,11 @@ final class Hold {
     void releasedNothing() {
         releases--;
         isGone();
+    }
+
+    /** The server may have it although it is over here. */
+    void isAbandoned() {
+        isDoubtful = true;
     }
 
     /** Whether something may be there that nobody will come back for, and nothing is being done about it. */

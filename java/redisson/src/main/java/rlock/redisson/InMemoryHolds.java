@@ -175,6 +175,15 @@ final class InMemoryHolds {
         return hold != null;
     }
 
+    /** Reports no loss of this hold any more. */
+    synchronized void forget(Side side, long thread) {
+        Hold hold = hold(side, thread);
+        if (hold != null) {
+            List.copyOf(hold.watchers).forEach(watcher -> watcher.cancel(false));
+            hold.watchers.clear();
+        }
+    }
+
     /** @return 0 if it is not held */
     synchronized int count(Side side, long thread) {
         Hold hold = hold(side, thread);

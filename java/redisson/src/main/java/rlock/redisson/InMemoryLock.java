@@ -19,9 +19,9 @@ import org.redisson.api.RLock;
  */
 final class InMemoryLock implements InvocationHandler, Watched {
     final List<InMemoryHolds> members;
-    private final Side side;
+    final Side side;
 
-    private InMemoryLock(Side side, List<InMemoryHolds> members) {
+    InMemoryLock(Side side, List<InMemoryHolds> members) {
         this.side = side;
         this.members = members;
     }
@@ -104,7 +104,7 @@ final class InMemoryLock implements InvocationHandler, Watched {
         return Server.asRedissons(later);
     }
 
-    private String name() {
+    String name() {
         return members.stream().map(holds -> holds.name).collect(Collectors.joining(","));
     }
 
@@ -148,24 +148,30 @@ final class InMemoryLock implements InvocationHandler, Watched {
         if (form.isInterruptible) {
             NativeLock.failIfInterrupted();
         }
+        Long token = acquire(1, form.thread, form.wait, form.lease, form.isInterruptible);
+        return form.hasToken ? token : form.isTry ? (Object) (token != null) : null;
+    }
+
+    /** @return the token of the last one; null if the wait is over */
+    Long acquire(int limit, long thread, long wait, long lease, boolean isInterruptible) throws InterruptedException {
         long began = System.nanoTime();
         Long token = null;
         for (InMemoryHolds holds : members) {
-            long rest = form.wait == InMemoryHolds.FOR_EVER ? form.wait : form.wait - (System.nanoTime() - began);
+            long rest = wait == InMemoryHolds.FOR_EVER ? wait : wait - (System.nanoTime() - began);
             boolean isGranted = false;
             try {
-                token = holds.acquire(side, 1, form.thread, rest, form.lease, form.isInterruptible);
+                token = holds.acquire(side, limit, thread, rest, lease, isInterruptible);
                 isGranted = token != null;
             } finally {
                 if (!isGranted) {
-                    members.stream().takeWhile(one -> one != holds).forEach(one -> one.release(side, form.thread));
+                    members.stream().takeWhile(one -> one != holds).forEach(one -> one.release(side, thread));
                 }
             }
             if (!isGranted) {
                 break;
             }
         }
-        return form.hasToken ? token : form.isTry ? (Object) (token != null) : null;
+        return token;
     }
 
     private Object released(long thread) {
@@ -207,8 +213,16 @@ final class InMemoryLock implements InvocationHandler, Watched {
 
     @Override
     public CompletableFuture<Boolean> restartLease(long leaseMs, long thread) {
-        long lease = Clock.ns(leaseMs);
-        return CompletableFuture.completedFuture(
-                members.stream().filter(holds -> holds.restart(side, thread, lease)).count() == members.size());
+        return CompletableFuture.completedFuture(restart(Clock.ns(leaseMs), thread));
+    }
+
+    /** @return whether all are held */
+    boolean restart(long lease, long thread) {
+        return members.stream().filter(holds -> holds.restart(side, thread, lease)).count() == members.size();
+    }
+
+    /** From now on no loss is reported. */
+    void forget(long thread) {
+        members.forEach(holds -> holds.forget(side, thread));
     }
 }

@@ -136,6 +136,52 @@ public final class InMemoryLocks implements RedissonLocks {
     }
 
     @Override
+    public HeldLock hold(RLock lock) throws InterruptedException {
+        return hold(InMemoryLock.of(lock), 1, InMemoryHolds.FOR_EVER, lock instanceof RFencedLock);
+    }
+
+    @Override
+    public HeldLock hold(RLock lock, Duration wait) throws InterruptedException {
+        long waitNs = Clock.ns(NativeLock.waitMs(wait));
+        return NativeLocks.inTime(
+                hold(InMemoryLock.of(lock), 1, waitNs, lock instanceof RFencedLock), lock.getName(), wait);
+    }
+
+    @Override
+    public HeldLock hold(Permits permits) throws InterruptedException {
+        return hold(lock(permits), permits.getLimit(), InMemoryHolds.FOR_EVER, false);
+    }
+
+    @Override
+    public HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
+        long waitNs = Clock.ns(NativeLock.waitMs(wait));
+        return NativeLocks.inTime(hold(lock(permits), permits.getLimit(), waitNs, false), permits.getName(), wait);
+    }
+
+    private static InMemoryLock lock(Permits permits) {
+        if (!(permits instanceof InMemoryPermits)) {
+            throw new IllegalArgumentException("not permits of InMemoryLocks: " + permits);
+        }
+        return new InMemoryLock(Side.PERMIT, List.of(((InMemoryPermits) permits).holds));
+    }
+
+    /** @return null if the wait is over */
+    private static HeldLock hold(InMemoryLock lock, int limit, long wait, boolean isFenced) throws InterruptedException {
+        NativeLock.failIfInterrupted();
+        long number = NativeHeld.number();
+        Long token = lock.acquire(limit, number, wait, InMemoryHolds.FOR_EVER, true);
+        return token == null ? null : new InMemoryHeld(
+                lock, lock.side == Side.PERMIT ? limit : 0, isFenced ? List.of(token) : List.of(), number);
+    }
+
+    @Override
+    public HeldLock adopt(String text) {
+        Handover terms = Handover.parse(text);
+        return InMemoryHeld.adopt(terms, new InMemoryLock(terms.kind.side,
+                terms.keys.stream().map(this::holds).collect(Collectors.toList())));
+    }
+
+    @Override
     public Duration remaining(RLock lock, long threadId) {
         return Duration.ofMillis(InMemoryLock.of(lock).remainingMs(threadId));
     }

@@ -4,7 +4,7 @@ import java.time.Duration;
 
 /** Permits of {@link InMemoryLocks}. */
 final class InMemoryPermits extends AbstractPermits {
-    private final InMemoryHolds holds;
+    final InMemoryHolds holds;
 
     InMemoryPermits(InMemoryHolds holds, String name, int limit) {
         super(name, limit);

@@ -77,6 +77,20 @@ final class Locks {
         return loss;
     }
 
+    /** The same loss where the service's code may block, which the thread that notices it must not. */
+    CompletableFuture<LostLock> forService(CompletableFuture<LostLock> loss) {
+        CompletableFuture<LostLock> told = new CompletableFuture<>();
+        loss.whenCompleteAsync((lost, over) -> {
+            if (lost == null) {
+                told.cancel(false);
+            } else {
+                told.complete(lost);
+            }
+        }, server.forListeners());
+        told.whenComplete((lost, over) -> loss.cancel(false));
+        return told;
+    }
+
     /** One unlock. Fails with an IllegalMonitorStateException if this holder holds nothing. */
     CompletableFuture<Void> release(Server by, Hold.Id id) {
         return release(id, false, request -> send(by, id, request));
@@ -150,7 +164,7 @@ final class Locks {
     }
 
     /** One hold less, which may have been the last. */
-    private void given(Hold.Id id, Consumer<Hold> change) {
+    void given(Hold.Id id, Consumer<Hold> change) {
         long heldNs = holds.with(id, hold -> {
             boolean wasHeld = hold.isHeld();
             change.accept(hold);

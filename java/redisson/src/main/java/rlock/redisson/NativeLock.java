@@ -222,23 +222,22 @@ class NativeLock implements RLock, Watched {
 
     @Override
     public void unlock() {
-        getReleased(server, locks.unlock(server, id(me())));
+        getUnwrapped(server, locks.unlock(server, id(me())));
     }
 
     @Override
     public void end(long thread) {
-        getReleased(server, locks.end(server, id(thread)));
+        getUnwrapped(server, locks.end(server, id(thread)));
     }
 
-    /** Redisson wraps all exceptions that are not its own. */
-    static void getReleased(Server server, CompletableFuture<Void> release) {
+    /** The same with our own exceptions as they are: Redisson wraps all that are not its own. */
+    static <T> T getUnwrapped(Server server, CompletableFuture<T> future) {
         try {
-            get(server, release);
+            return get(server, future);
         } catch (RuntimeException e) {
-            if (e.getCause() instanceof IllegalMonitorStateException) {
-                throw (IllegalMonitorStateException) e.getCause();
-            }
-            throw e;
+            Throwable cause = e.getCause();
+            throw cause instanceof IllegalMonitorStateException || cause instanceof LockLostException
+                    ? (RuntimeException) cause : e;
         }
     }
 

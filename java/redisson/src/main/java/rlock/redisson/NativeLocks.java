@@ -3,6 +3,7 @@ package rlock.redisson;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
@@ -10,6 +11,7 @@ import java.util.WeakHashMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.RedissonObject;
 import org.redisson.api.RFencedLock;
@@ -171,23 +173,70 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public CompletableFuture<LostLock> lost(RLock lock) {
-        Watched watched = watched(lock);
+        Watched watched = Watched.as(Watched.class, lock);
         CompletableFuture<LostLock> loss = watched.loss(NativeLock.me());
         if (loss.isDone()) {
             throw new IllegalMonitorStateException(lock.getName() + " is not held by this thread: "
                     + server.clientId() + ":" + NativeLock.me());
         }
-        // The service's code may block, which the thread that notices must not.
-        CompletableFuture<LostLock> told = new CompletableFuture<>();
-        loss.whenCompleteAsync((lost, over) -> {
-            if (lost == null) {
-                told.cancel(false);
-            } else {
-                told.complete(lost);
-            }
-        }, server.forListeners());
-        told.whenComplete((lost, over) -> loss.cancel(false));
-        return told;
+        return locks.forService(loss);
+    }
+
+    @Override
+    public HeldLock hold(RLock lock) throws InterruptedException {
+        return taken(holding(lock, NativeLock.FOR_EVER));
+    }
+
+    @Override
+    public HeldLock hold(RLock lock, Duration wait) throws InterruptedException {
+        return inTime(taken(holding(lock, NativeLock.waitMs(wait))), lock.getName(), wait);
+    }
+
+    private CompletableFuture<HeldLock> holding(RLock lock, long waitMs) {
+        List<NativeLock> members = lock instanceof NativeMultiLock ? ((NativeMultiLock) lock).together()
+                : List.of(Watched.as(NativeLock.class, lock));
+        NativeLock first = members.get(0);
+        long number = NativeHeld.number();
+        List<Hold.Id> ids = members.stream().map(member -> member.id(number)).collect(Collectors.toList());
+        return NativeHeld.take(first.server, first.locks, ids,
+                new Attempt.Terms(waitMs, kept(), first.isFenced(), 0));
+    }
+
+    private Hold.Lease kept() {
+        return new Hold.Lease(server.watchdogMs(), true);
+    }
+
+    private HeldLock taken(CompletableFuture<HeldLock> taking) throws InterruptedException {
+        NativeLock.failIfInterrupted();
+        return server.get(taking, true);
+    }
+
+    static HeldLock inTime(HeldLock held, String name, Duration wait) {
+        if (held == null) {
+            throw new LockBusyException(name, wait);
+        }
+        return held;
+    }
+
+    @Override
+    public HeldLock hold(Permits permits) throws InterruptedException {
+        return taken(holding(permits, NativeLock.FOR_EVER));
+    }
+
+    @Override
+    public HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
+        return inTime(taken(holding(permits, NativeLock.waitMs(wait))), permits.getName(), wait);
+    }
+
+    private CompletableFuture<HeldLock> holding(Permits permits, long waitMs) {
+        Hold.Id id = Watched.as(NativePermits.class, permits).id(NativeHeld.number());
+        return NativeHeld.take(server, locks, List.of(id),
+                new Attempt.Terms(waitMs, kept(), false, permits.getLimit()));
+    }
+
+    @Override
+    public HeldLock adopt(String text) {
+        return NativeLock.getUnwrapped(server, NativeHeld.adopt(server, locks, Handover.parse(text)));
     }
 
     @Override
@@ -197,19 +246,12 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public Duration remaining(RLock lock, long threadId) {
-        return Duration.ofMillis(watched(lock).remainingMs(threadId));
+        return Duration.ofMillis(Watched.as(Watched.class, lock).remainingMs(threadId));
     }
 
     @Override
     public boolean renew(RLock lock, Duration lease, long threadId) {
-        return NativeLock.get(server, watched(lock).restartLease(NativeLock.leaseMs(lease), threadId));
-    }
-
-    private static Watched watched(RLock lock) {
-        if (lock instanceof Watched) {
-            return (Watched) lock;
-        }
-        throw new IllegalArgumentException("not a lock by the RLOCK commands: " + lock);
+        return NativeLock.get(server, Watched.as(Watched.class, lock).restartLease(NativeLock.leaseMs(lease), threadId));
     }
 
     @Override

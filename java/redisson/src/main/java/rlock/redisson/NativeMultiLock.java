@@ -54,6 +54,14 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
                 && first.server.areTogether(keys);
     }
 
+    /** For one request. */
+    List<NativeLock> together() {
+        if (!areTakenAtOnce) {
+            throw new IllegalArgumentException("only plain locks of one client and one slot, fenced or not, can be held by one hold");
+        }
+        return members;
+    }
+
     @Override
     public long remainingMs(long thread) {
         return members.stream().mapToLong(member -> member.remainingMs(thread)).min().orElse(0);
@@ -62,18 +70,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
     /** Of the first that is lost. */
     @Override
     public CompletableFuture<LostLock> loss(long thread) {
-        List<CompletableFuture<LostLock>> each =
-                members.stream().map(member -> member.loss(thread)).collect(Collectors.toList());
-        CompletableFuture<LostLock> first = new CompletableFuture<>();
-        each.forEach(one -> one.whenComplete((lost, over) -> {
-            if (lost != null) {
-                first.complete(lost);
-            } else if (each.stream().allMatch(CompletableFuture::isCancelled)) {
-                first.cancel(false);
-            }
-        }));
-        first.whenComplete((lost, over) -> each.forEach(one -> one.cancel(false)));
-        return first;
+        return NativeHeld.firstOf(members.stream().map(member -> member.loss(thread)).collect(Collectors.toList()));
     }
 
     @Override

@@ -16,7 +16,7 @@ final class NativePermits extends AbstractPermits {
         this.key = key;
     }
 
-    private Hold.Id id(long thread) {
+    Hold.Id id(long thread) {
         return Hold.Id.of(Side.PERMIT, key, server, thread, name);
     }
 
@@ -31,7 +31,7 @@ final class NativePermits extends AbstractPermits {
 
     @Override
     public void release() {
-        NativeLock.getReleased(server, locks.unlock(server, id(NativeLock.me())));
+        NativeLock.getUnwrapped(server, locks.unlock(server, id(NativeLock.me())));
     }
 
     @Override

@@ -86,6 +86,31 @@ final class OwnLocks implements RedissonLocks {
     }
 
     @Override
+    public HeldLock hold(RLock lock) {
+        throw onlyNative();
+    }
+
+    @Override
+    public HeldLock hold(RLock lock, Duration wait) {
+        throw onlyNative();
+    }
+
+    @Override
+    public HeldLock hold(Permits permits) {
+        throw onlyNative();
+    }
+
+    @Override
+    public HeldLock hold(Permits permits, Duration wait) {
+        throw onlyNative();
+    }
+
+    @Override
+    public HeldLock adopt(String text) {
+        throw onlyNative();
+    }
+
+    @Override
     public Duration remaining(RLock lock, long threadId) {
         throw onlyNative();
     }

@@ -157,6 +157,60 @@ public interface RedissonLocks {
     Permits getPermits(String name, int limit);
 
     /**
+     * Waits for the lock and holds it for no thread: under a holder of its own, so any thread may release it, or hand it on
+     * to another process by {@link HeldLock#detach}. A thread that holds the lock already waits for itself.
+     *
+     * @param lock of this object; of a multi-lock, plain locks of one slot
+     * @return the hold
+     * @throws InterruptedException if this thread was interrupted while it waited
+     * @throws UnsupportedOperationException if these are Redisson's own locks
+     */
+    HeldLock hold(RLock lock) throws InterruptedException;
+
+    /**
+     * The same, with a limit to the wait.
+     *
+     * @param lock of this object
+     * @param wait for so long at most; zero tries once
+     * @return the hold
+     * @throws LockBusyException if the lock was not granted within the wait
+     * @throws InterruptedException if this thread was interrupted while it waited
+     */
+    HeldLock hold(RLock lock, Duration wait) throws InterruptedException;
+
+    /**
+     * The same for a permit.
+     *
+     * @param permits of this object
+     * @return the hold
+     * @throws InterruptedException if this thread was interrupted while it waited
+     */
+    HeldLock hold(Permits permits) throws InterruptedException;
+
+    /**
+     * The same for a permit, with a limit to the wait.
+     *
+     * @param permits of this object
+     * @param wait for so long at most; zero tries once
+     * @return the hold
+     * @throws LockBusyException if no permit was granted within the wait
+     * @throws InterruptedException if this thread was interrupted while it waited
+     */
+    HeldLock hold(Permits permits, Duration wait) throws InterruptedException;
+
+    /**
+     * Takes over a lock that this or another process has detached, in any language. The text can be adopted once: if it is
+     * adopted twice, both hold the lock under the same name, and the release of one is a loss for the other.
+     *
+     * @param text as {@link HeldLock#detach} returned it, before the lease ended that it left
+     * @return the hold, renewed and with its losses reported as if it had been acquired here
+     * @throws IllegalArgumentException if the text is none of a detached lock
+     * @throws LockLostException if the lease has ended, or the lock was released
+     * @throws UnsupportedOperationException if these are Redisson's own locks
+     */
+    HeldLock adopt(String text);
+
+    /**
      * Waits for the lock, runs the work, and unlocks. If the lock is lost meanwhile, the thread of the work is
      * interrupted: once, and never after the work has ended. Redisson's own locks tell of no loss, so nothing is
      * interrupted under these.

@@ -112,17 +112,11 @@ final class Rounds {
             }
         }
 
-        /** By Redisson's own way, which knows where the lock is. */
-        private CompletableFuture<Boolean> redirected(Hold.Id id, long leaseMs) {
-            return server.renew(id, leaseMs).thenCompose(isHeld -> isHeld
-                    ? server.replicated(id, leaseMs) : CompletableFuture.completedFuture(false));
-        }
-
         /** What is not held needs no replica to say so. */
         private CompletableFuture<Void> confirmed(Server.Line by, int replicas) {
             CompletableFuture<Void> confirmed = new CompletableFuture<>();
             Way way = (id, leaseMs) -> by.send(Request.renew(id, leaseMs), server.timeoutMs()).handle((reply, error) ->
-                    error != null && Server.isRedirection(error) ? redirected(id, leaseMs)
+                    error != null && Server.isRedirection(error) ? server.renewReplicated(id, leaseMs)
                             : error != null ? CompletableFuture.<Boolean>failedFuture(error)
                             : Server.isRenewed(reply) ? confirmed.thenApply(done -> true)
                             : CompletableFuture.completedFuture(false)).thenCompose(answer -> answer);

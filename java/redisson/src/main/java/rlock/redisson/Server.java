@@ -111,6 +111,12 @@ final class Server {
         return once(id.key, Request.renew(id, leaseMs)).thenApply(Server::isRenewed);
     }
 
+    /** The same, confirmed by replicas where there are any. By Redisson's own way, which knows where the lock is. */
+    CompletableFuture<Boolean> renewReplicated(Hold.Id id, long leaseMs) {
+        return renew(id, leaseMs).thenCompose(isHeld ->
+                isHeld ? replicated(id, leaseMs) : CompletableFuture.completedFuture(false));
+    }
+
     static boolean isRenewed(Object reply) {
         return Long.valueOf(1).equals(reply);
     }

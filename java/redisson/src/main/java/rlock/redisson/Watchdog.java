@@ -48,11 +48,7 @@ final class Watchdog {
     /** After each grant, of which less may be left than a whole lease: then it is renewed soon. */
     void watch(Hold.Id id) {
         long leftMs = remainingMs(id);
-        schedule(id, leftMs > lease() / 2 ? lease() / 3 : leftMs / SOON_IN_A_REST);
-    }
-
-    private long lease() {
-        return server.watchdogMs();
+        schedule(id, leftMs > id.leaseMs / 2 ? id.leaseMs / 3 : leftMs / SOON_IN_A_REST);
     }
 
     /** The next look, which is at the end of the lease at the latest, or only then if nobody is to renew it. */
@@ -61,30 +57,37 @@ final class Watchdog {
             if (hold.timer != null) {
                 hold.timer.cancel();
             }
-            long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(endOf(hold) - System.nanoTime()) + 1);
+            long end = Math.max(1, TimeUnit.NANOSECONDS.toMillis(endOf(id, hold) - System.nanoTime()) + 1);
             hold.timer = hold.isHeld() ? server.onTime(hold.isKept() ? Math.min(ms, end) : end, () -> look(id)) : null;
         });
     }
 
     private void look(Hold.Id id) {
         Long version = holds.with(id, hold -> {
-            if (hold.isHeld() && !hold.isKept() && isOver(hold)) {
+            if (hold.isHeld() && !hold.isKept() && isOver(id, hold)) {
                 hold.isGone();
             }
             return hold.isKept() ? hold.version() : null;
         });
         if (version == null) {
-            schedule(id, lease());
+            schedule(id, id.leaseMs);
             return;
         }
-        if (loses(id, this::isOver, holds.with(id, hold -> lossByTime(id, hold)))) {
+        if (loses(id, hold -> isOver(id, hold), holds.with(id, hold -> lossByTime(id, hold)))) {
+            return;
+        }
+        if (holds.with(id, Hold::isPaused)) {
+            schedule(id, id.leaseMs);
             return;
         }
         holds.change(id, hold -> hold.isRenewalDue = true);
-        if (server.isConfirming()) {
-            join(id);
-        } else {
+        if (!server.isConfirming()) {
             renew(id, version, server.node(id.key), server::renew);
+        } else if (id.leaseMs < server.watchdogMs()) {
+            // Rounds are as far apart as the watchdog's leases allow.
+            renew(id, version, server.node(id.key), server::renewReplicated);
+        } else {
+            join(id);
         }
     }
 
@@ -99,18 +102,18 @@ final class Watchdog {
             return new LostLock(id, LossReason.ENDED, null);
         }
         return new LostLock(id, LossReason.NOT_RENEWED, hold.failure != null ? hold.failure
-                : new RedisTimeoutException("no reply to a renewal within the lease of " + lease() + " ms"));
+                : new RedisTimeoutException("no reply to a renewal within the lease of " + id.leaseMs + " ms"));
     }
 
     private void join(Hold.Id id) {
-        schedule(id, lease());
+        schedule(id, id.leaseMs);
         Server.Node node = server.node(id.key);
         if (node == null) {
             failed(id, new RedisNodeNotFoundException("entry for " + id.key + " hasn't been discovered yet"));
             return;
         }
         rounds.join(node, way -> {
-            Long version = holds.with(id, hold -> hold.isKept() ? hold.version() : null);
+            Long version = holds.with(id, hold -> hold.isKept() && !hold.isPaused() ? hold.version() : null);
             if (version != null) {
                 renew(id, version, node, way);
             }
@@ -118,23 +121,23 @@ final class Watchdog {
         });
     }
 
-    private boolean isOver(Hold hold) {
-        return System.nanoTime() - endOf(hold) >= 0;
+    private boolean isOver(Hold.Id id, Hold hold) {
+        return System.nanoTime() - endOf(id, hold) >= 0;
     }
 
     /** What is renewed is lost a little before its end: the server's clock may run differently, and to tell takes time. */
-    private long endOf(Hold hold) {
-        return hold.until - marginOf(hold);
+    private long endOf(Hold.Id id, Hold hold) {
+        return hold.until - marginOf(id, hold);
     }
 
-    private long marginOf(Hold hold) {
-        return hold.isKept() ? Clock.ns(lease() / 100 + 2) : 0;
+    private long marginOf(Hold.Id id, Hold hold) {
+        return hold.isKept() ? Clock.ns(id.leaseMs / 100 + 2) : 0;
     }
 
     /** For how long it can still be vouched for, by what is known here. */
     long remainingMs(Hold.Id id) {
         return holds.with(id, hold -> !hold.isHeld() ? 0 : Math.max(0,
-                TimeUnit.NANOSECONDS.toMillis(hold.sureUntil() - marginOf(hold) - System.nanoTime())));
+                TimeUnit.NANOSECONDS.toMillis(hold.sureUntil() - marginOf(id, hold) - System.nanoTime())));
     }
 
     /**
@@ -143,7 +146,7 @@ final class Watchdog {
      */
     void reconnected(InetSocketAddress address) {
         if (isLookingAt.putIfAbsent(address, true) == null) {
-            server.after(Math.min(LOOKS_APART_MS, Math.max(1, lease() / 30)), () -> {
+            server.after(Math.min(LOOKS_APART_MS, Math.max(1, server.watchdogMs() / 30)), () -> {
                 isLookingAt.remove(address);
                 holds.ids().stream().filter(id -> server.isAt(address, id.key)).forEach(this::look);
             });
@@ -153,17 +156,16 @@ final class Watchdog {
     /** @param asked what it says counts only as long as it is the master */
     private void renew(Hold.Id id, long version, Server.Node asked, Rounds.Way way) {
         long sentAt = System.nanoTime();
-        long leaseMs = lease();
-        schedule(id, leaseMs);
+        schedule(id, id.leaseMs);
         holds.change(id, Hold::renewalBegins);
-        way.renew(id, leaseMs).whenComplete((isHeld, error) -> {
-            holds.change(id, Hold::renewalEnds);
+        way.renew(id, id.leaseMs).whenComplete((isHeld, error) -> {
+            holds.with(id, Hold::renewalEnds).complete(null);
             if (error != null && Server.isOverwritten(error)) {
                 notHeld(id, version, new LostLock(id, LossReason.OVERWRITTEN, Server.cause(error)));
             } else if (error != null || !server.isAt(asked, id.key)) {
                 failed(id, error);
             } else if (isHeld) {
-                renewed(id, version, sentAt + Clock.ns(leaseMs));
+                renewed(id, version, sentAt + Clock.ns(id.leaseMs));
             } else {
                 notHeld(id, version, new LostLock(id, LossReason.NOT_HELD, null));
             }
@@ -176,20 +178,31 @@ final class Watchdog {
                 hold.renewed(until);
             }
         });
-        schedule(id, lease() / 3);
+        schedule(id, id.leaseMs / 3);
+    }
+
+    /** Whatever was under way: the server says so. */
+    void notHeld(Hold.Id id, LostLock why) {
+        loses(id, hold -> true, why);
     }
 
     private void notHeld(Hold.Id id, long version, LostLock why) {
         if (!loses(id, hold -> hold.isAsItWas(version), why)) {
-            schedule(id, lease() / 3);
+            schedule(id, id.leaseMs / 3);
         }
     }
 
     private void failed(Hold.Id id, Throwable error) {
         if (!server.isShuttingDown()) {
             holds.change(id, hold -> hold.failure = error == null ? null : Server.cause(error));
-            schedule(id, Math.max(SOON_AT_LEAST_MS, lease() / 30));
+            schedule(id, Math.max(SOON_AT_LEAST_MS, id.leaseMs / 30));
         }
+    }
+
+    /** Renews what is held still, at once. */
+    void resume(Hold.Id id, long until) {
+        holds.change(id, hold -> hold.resumeRenewals(until));
+        schedule(id, 0);
     }
 
     /** What was given up on purpose, unless it has changed since. */

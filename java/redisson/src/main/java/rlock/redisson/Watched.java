@@ -22,4 +22,12 @@ interface Watched {
 
     /** From now on what this thread took last has a lease of its own. Whether it was held. */
     CompletableFuture<Boolean> restartLease(long leaseMs, long thread);
+
+    /** What is by the RLOCK commands, as the given class of these. */
+    static <W> W as(Class<W> type, Object lock) {
+        if (type.isInstance(lock)) {
+            return type.cast(lock);
+        }
+        throw new IllegalArgumentException("not by the RLOCK commands: " + lock);
+    }
 }
