@@ -34,7 +34,7 @@ use world::{Tried, World};
 /// to a server at most. Who is not listed has all, by three.
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
-    ("java", &["adopt", "detach", "fixed", "forget", "lead", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
+    ("java", &["fixed", "forget", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
     ("go", &["forget", "once"], CONNECTIONS_MAX),
     ("node", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
     ("python", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),

@@ -47,6 +47,7 @@ import org.redisson.config.Config;
 import org.redisson.config.ConstantDelay;
 import org.yaml.snakeyaml.Yaml;
 import rlock.redisson.HeldLock;
+import rlock.redisson.Lead;
 import rlock.redisson.LockBusyException;
 import rlock.redisson.LockLostException;
 import rlock.redisson.LostLock;
@@ -63,10 +64,9 @@ import rlock.redisson.RlockMissingException;
  */
 final class WrappedAdapter {
     private static final List<String> WITHOUT = List.of(
-            "adopt", "detach",
             // A lease of one's own ends when it was meant to: that is no loss, and nobody is told.
             "fixed",
-            "forget", "lead",
+            "forget",
             // The server's setting.
             "max_waiters", "once",
             // A hold is a thread's.
@@ -108,7 +108,7 @@ final class WrappedAdapter {
 
     private final PrintStream out =
             new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-    private final Map<Integer, Holder> byRequest = new ConcurrentHashMap<>();
+    private final Map<Integer, Task> byRequest = new ConcurrentHashMap<>();
     private final Map<String, Holder> byName = new ConcurrentHashMap<>();
     /** By their leases: the watchdog's timeout is the whole client's, so each lease has a client of its own. */
     private final Map<Integer, RedissonLocks> clients = new ConcurrentHashMap<>();
@@ -176,11 +176,12 @@ final class WrappedAdapter {
     private Map<String, Object> does(String what, Request request) throws Exception {
         switch (what) {
             case "open" -> open(request);
-            case "cancel" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Holder::cancel);
-            case "finish" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Holder::finish);
+            case "cancel" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Task::cancel);
+            case "finish" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Task::finish);
             // Nothing that one thread does keeps the others of a JVM from running.
             case "block" -> Thread.sleep(request.number("for"));
             case "close" -> close();
+            case "lead" -> new Leader(request).lead();
             case "look" -> {
                 return byName.get(request.text("held")).look();
             }
@@ -240,6 +241,11 @@ final class WrappedAdapter {
     /** As a service ends in good order. The shutdown lets go who waits, too, but leaves what is held to its lease. */
     private void close() throws InterruptedException {
         isClosing = true;
+        for (Task task : byRequest.values()) {
+            if (task instanceof Leader leader) {
+                leader.cancel();
+            }
+        }
         List<Holder> holders = List.copyOf(byName.values());
         holders.forEach(Holder::cancel);
         holders.forEach(Thread::interrupt);
@@ -305,8 +311,65 @@ final class WrappedAdapter {
         return String.valueOf(value);
     }
 
+    /** What the suite may end. */
+    private interface Task {
+        void cancel();
+
+        void finish();
+    }
+
+    /** The leader of a lock. */
+    private final class Leader implements Task {
+        private final Request request;
+        private final BlockingQueue<Boolean> finishes = new LinkedBlockingQueue<>();
+        private Lead lead;
+        private volatile boolean isWorking;
+
+        Leader(Request request) {
+            this.request = request;
+        }
+
+        void lead() throws Exception {
+            RedissonLocks locks = client(request);
+            byRequest.put(request.number("id"), this);
+            synchronized (this) {
+                lead = locks.lead(locks.getLock(request.text("lock")), this::work);
+            }
+            try {
+                lead.end().get();
+            } finally {
+                byRequest.remove(request.number("id"), this);
+            }
+            throw new InterruptedException();
+        }
+
+        private void work() throws InterruptedException {
+            finishes.clear();
+            isWorking = true;
+            say(Map.of("began", request.number("id")));
+            try {
+                finishes.take();
+            } finally {
+                isWorking = false;
+                say(Map.of("ended", request.number("id")));
+            }
+        }
+
+        @Override
+        public synchronized void cancel() {
+            lead.close();
+        }
+
+        @Override
+        public void finish() {
+            if (isWorking) {
+                finishes.add(true);
+            }
+        }
+    }
+
     /** The thread of what is held by one name. */
-    private final class Holder extends Thread {
+    private final class Holder extends Thread implements Task {
         final BlockingQueue<Request> ends = new LinkedBlockingQueue<>();
         final AtomicReference<LostLock> lost = new AtomicReference<>();
         private final Request request;
@@ -337,7 +400,8 @@ final class WrappedAdapter {
             byName.remove(held, this);
         }
 
-        synchronized void cancel() {
+        @Override
+        public synchronized void cancel() {
             if (isWaiting) {
                 interrupt();
             }
@@ -351,7 +415,8 @@ final class WrappedAdapter {
             }
         }
 
-        void finish() {
+        @Override
+        public void finish() {
             end.complete(null);
         }
 
@@ -408,7 +473,7 @@ final class WrappedAdapter {
             hold = held;
             hold.lost().thenAccept(this::lost);
             List<Long> tokens = hold.getTokens();
-            if (tokens.size() == 1) {
+            if (tokens.size() == 1 && (permits == null || request.has("fenced"))) {
                 said.put("token", tokens.get(0));
             } else if (!tokens.isEmpty()) {
                 said.put("tokens", tokens);
@@ -419,8 +484,11 @@ final class WrappedAdapter {
         private HeldLock hold() throws InterruptedException {
             failIfRefused();
             locks = client(request);
-            return request.has("permit") ? locks.hold(locks.getPermits(request.text("permit"), request.number("limit")))
-                    : locks.hold(lock());
+            if (request.has("permit")) {
+                permits = locks.getPermits(request.text("permit"), request.number("limit"));
+                return locks.hold(permits);
+            }
+            return locks.hold(lock());
         }
 
         /** The token, if it is to have one. */

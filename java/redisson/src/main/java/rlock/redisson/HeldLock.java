@@ -29,7 +29,7 @@ public interface HeldLock extends AutoCloseable {
     /**
      * The fencing tokens.
      *
-     * @return one of a fenced lock or permit, one of each of several locks, or none
+     * @return one of a fenced lock or a permit, one of each of several locks, or none
      */
     List<Long> getTokens();
 

@@ -149,13 +149,13 @@ public final class InMemoryLocks implements RedissonLocks {
 
     @Override
     public HeldLock hold(Permits permits) throws InterruptedException {
-        return hold(lock(permits), permits.getLimit(), InMemoryHolds.FOR_EVER, false);
+        return hold(lock(permits), permits.getLimit(), InMemoryHolds.FOR_EVER, true);
     }
 
     @Override
     public HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
         long waitNs = Clock.ns(NativeLock.waitMs(wait));
-        return NativeLocks.inTime(hold(lock(permits), permits.getLimit(), waitNs, false), permits.getName(), wait);
+        return NativeLocks.inTime(hold(lock(permits), permits.getLimit(), waitNs, true), permits.getName(), wait);
     }
 
     private static InMemoryLock lock(Permits permits) {

@@ -24,6 +24,9 @@ final class NativeHeld implements HeldLock, Guard.Subject {
     private final Handover terms;
     private final List<Hold.Id> ids;
 
+    /** As it was reported. */
+    private volatile LostLock reported;
+
     /** Released or detached. */
     private boolean isOver;
 
@@ -32,6 +35,11 @@ final class NativeHeld implements HeldLock, Guard.Subject {
         this.locks = locks;
         this.terms = terms;
         this.ids = ids;
+    }
+
+    private NativeHeld begun() {
+        loss().thenAccept(lost -> reported = lost);
+        return this;
     }
 
     /** In the place of a thread's id. */
@@ -46,7 +54,7 @@ final class NativeHeld implements HeldLock, Guard.Subject {
         List<String> keys = ids.stream().map(id -> id.key).collect(Collectors.toList());
         return Attempt.begin(server, locks, ids, terms, grant -> grant == null ? null : new NativeHeld(server, locks,
                 new Handover(Handover.Kind.of(first.side, ids.size()), first.leaseMs, terms.limit,
-                        grant.token == null ? List.of() : List.of(grant.token), first.holder, keys), ids));
+                        grant.token == null ? List.of() : List.of(grant.token), first.holder, keys), ids).begun());
     }
 
     /** Takes over what another process has detached. */
@@ -66,7 +74,7 @@ final class NativeHeld implements HeldLock, Guard.Subject {
                 });
                 locks.watchdog.watch(ids.get(i));
             }
-            return held;
+            return held.begun();
         });
     }
 
@@ -231,7 +239,8 @@ final class NativeHeld implements HeldLock, Guard.Subject {
 
     @Override
     public LostLock lossByNow() {
-        return ids.stream().map(locks.watchdog::lossByNow).filter(Objects::nonNull).findFirst().orElse(null);
+        return reported != null ? reported
+                : ids.stream().map(locks.watchdog::lossByNow).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
     @Override
@@ -264,6 +273,10 @@ final class NativeHeld implements HeldLock, Guard.Subject {
                 .join().stream().filter(Objects::nonNull).forEach(failures::add);
         Throwable failure = failures.stream().filter(IllegalMonitorStateException.class::isInstance).findFirst()
                 .orElse(failures.isEmpty() ? null : failures.get(0));
+        if (failure instanceof IllegalMonitorStateException && failure.getCause() == null && reported != null) {
+            failure = new IllegalMonitorStateException(failure.getMessage());
+            failure.initCause(new LockLostException(reported));
+        }
         if (failure != null) {
             NativeLock.getUnwrapped(server, CompletableFuture.failedFuture(failure));
         }

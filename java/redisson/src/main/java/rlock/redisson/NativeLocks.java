@@ -231,7 +231,7 @@ final class NativeLocks implements RedissonLocks {
     private CompletableFuture<HeldLock> holding(Permits permits, long waitMs) {
         Hold.Id id = Watched.as(NativePermits.class, permits).id(NativeHeld.number());
         return NativeHeld.take(server, locks, List.of(id),
-                new Attempt.Terms(waitMs, kept(), false, permits.getLimit()));
+                new Attempt.Terms(waitMs, kept(), true, permits.getLimit()));
     }
 
     @Override

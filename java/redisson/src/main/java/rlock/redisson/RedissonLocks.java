@@ -179,7 +179,7 @@ public interface RedissonLocks {
     HeldLock hold(RLock lock, Duration wait) throws InterruptedException;
 
     /**
-     * The same for a permit.
+     * The same for a permit. Each grant draws a fencing token.
      *
      * @param permits of this object
      * @return the hold
@@ -261,6 +261,19 @@ public interface RedissonLocks {
         RLock lock = getLock(name);
         lock.lock();
         Guard.run(lock, work);
+    }
+
+    /**
+     * Runs work under the lock, turn by turn, on a thread of its own: waits for the lock, runs the work, releases, and begins
+     * again at the end of the queue, until the lead is closed. If the lock is lost, the work is interrupted, and the lead
+     * waits for the lock again. A server that is unavailable is waited out, with pauses of up to 3 s.
+     *
+     * @param lock which the thread of the work takes, so {@code remaining(lock)} can be asked there
+     * @param work one turn; its error ends the lead
+     * @return ends the lead
+     */
+    default Lead lead(RLock lock, Lead.Work work) {
+        return LeadThread.begin(lock, work);
     }
 
     /**
