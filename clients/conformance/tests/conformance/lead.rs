@@ -1,8 +1,10 @@
 //! `lead`: work that runs in one process at a time, for as long as any process wants to lead.
 
 use crate::load::{assert_within, lateness_since};
+use crate::losses::behind_a_network;
 use crate::world::*;
 use rlock_conformance::{Adapter, Saying};
+use rlock_testing::network::{Order, Sender};
 use rlock_testing::{PATIENCE, Server, wait_until};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -131,6 +133,25 @@ pub fn a_leader_that_stalls(world: &World) {
     finish(&second, waits, "");
     until_turned(&second, waits, 2);
     until_turned(&first, leads, 3);
+    for (client, id) in [(&first, leads), (&second, waits)] {
+        cancel(client, id);
+    }
+    until_nothing_is_left(&mut eye, "a");
+}
+
+/// The server hears nothing of the leader any more: its work is stopped before the other one works.
+pub fn a_leader_that_is_cut_off(world: &World) {
+    let (server, mut eye, network, first) = behind_a_network(world, json!({"lease": 3_000}));
+    let second = open(world, &server);
+    let leads = lead(&first);
+    until_turned(&first, leads, 1);
+    let waits = lead(&second);
+    eye.until_waiting(1);
+    network.obey(Order::Lose(Sender::Client));
+    let began = until_turned(&second, waits, 1);
+    assert_within("the work is stopped", began.at, Duration::ZERO, until_turned(&first, leads, 2).at);
+    network.obey(Order::Heal);
+    eye.until_waiting(1);
     for (client, id) in [(&first, leads), (&second, waits)] {
         cancel(client, id);
     }

@@ -166,6 +166,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     lead::a_leader_that_is_killed ["cancel", "lead"];
     lead::a_lock_that_is_broken ["cancel", "lead", "servers"];
     lead::a_leader_that_stalls ["cancel", "lead"];
+    lead::a_leader_that_is_cut_off ["cancel", "lead"];
     lead::a_lead_that_is_given_up ["cancel", "lead"];
     lead::a_lead_that_is_given_up_while_it_waits ["cancel", "lead"];
     lead::a_server_that_restarts ["cancel", "lead"];
