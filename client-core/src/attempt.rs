@@ -17,6 +17,7 @@
 //! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left nothing
 //! behind. A try behind one that waits in the server's queue fails at once.
 
+mod handing;
 mod leaving;
 
 use super::confirmed::Unconfirmed;
@@ -50,6 +51,7 @@ const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is asked for.
 pub struct Wish {
+    pub aim: Aim,
     pub key: Name,
     /// Those of other locks that are wanted with it, in the name of a holder whom nobody else has.
     pub more: Vec<Name>,
@@ -58,6 +60,19 @@ pub struct Wish {
     pub named: bool,
     pub terms: Terms,
     pub until: Until,
+}
+
+/// What a request for a lock is to come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    Lock,
+    /// The lock, which the holder has already: another process has handed it on.
+    Adoption,
+    /// A lease of a certain length for what this guard has, so that it can be handed on. What the longest lease was before.
+    Extension {
+        guard: GuardId,
+        longest: Duration,
+    },
 }
 
 /// What was granted: a hold, of which whoever has this is to give one back.
@@ -81,6 +96,7 @@ pub struct Grant {
 pub type Outcome = Result<Option<Grant>, Error>;
 
 pub(super) struct Attempt {
+    aim: Aim,
     pub hold: HoldId,
     /// Those of other locks that it is for.
     more: Vec<HoldId>,
@@ -142,6 +158,33 @@ impl Grant {
 }
 
 impl Attempt {
+    fn new(aim: Aim, hold: HoldId, more: Vec<HoldId>, terms: Terms, until: Until, lane: Lane, now: Instant) -> Self {
+        Self {
+            aim,
+            hold,
+            more,
+            terms,
+            until,
+            lane,
+            is_awaited: true,
+            is_asking: false,
+            state: State::Behind,
+            errand: 0,
+            doubt: Doubt::default(),
+            ticket: None,
+            waits: false,
+            crowd: None,
+            asked: Duration::ZERO,
+            tokens: Vec::new(),
+            granted_until: None,
+            outage: Outage::none(now),
+            trouble: None,
+            is_behind: false,
+            wakes_at: None,
+            end: None,
+        }
+    }
+
     fn holds(&self) -> impl Iterator<Item = HoldId> + use<> {
         iter::once(self.hold).chain(self.more.clone())
     }
@@ -195,7 +238,7 @@ impl Attempt {
 
 impl Engine {
     pub(super) fn acquire(&mut self, id: u64, wish: Wish, lane: Lane) {
-        let Wish { key, more, holder, named, terms, until } = wish;
+        let Wish { aim, key, more, holder, named, terms, until } = wish;
         let hold_id = self.hold_of(key, holder.clone(), named);
         let more: Vec<_> = more.into_iter().map(|key| self.hold_of(key, holder.clone(), named)).collect();
         let now = self.now;
@@ -213,32 +256,20 @@ impl Engine {
         if named {
             hold.attempts.push_back(id);
         }
-        let crowd = (!until.is_over(now)).then(|| self.crowds.entry(hold.key.clone()).or_default().join());
+        let has_crowd = !until.is_over(now) && aim != Aim::Adoption;
+        let crowd = has_crowd.then(|| self.crowds.entry(hold.key.clone()).or_default().join());
         let attempt = Attempt {
-            hold: hold_id,
-            more,
-            terms,
-            until,
-            lane,
-            is_awaited: true,
-            is_asking: false,
-            state: State::Behind,
-            errand: 0,
-            doubt: Doubt::default(),
-            ticket: None,
-            waits: crowd.unwrap_or(false),
-            crowd,
-            asked: Duration::ZERO,
-            tokens: Vec::new(),
-            granted_until: None,
-            outage: Outage::none(now),
-            trouble: None,
-            is_behind: false,
-            wakes_at: None,
             end,
+            crowd,
+            waits: crowd.unwrap_or(false),
+            ..Attempt::new(aim, hold_id, more, terms, until, lane, now)
         };
         self.attempts.insert(id, attempt);
-        if named { self.first_asks(hold_id) } else { self.asks(id) }
+        match aim {
+            Aim::Lock if named => self.first_asks(hold_id),
+            Aim::Lock => self.asks(id),
+            Aim::Adoption | Aim::Extension { .. } => self.renews(id),
+        }
     }
 
     /// The first attempt of an owner asks, unless it does already. While it waits in the server's queue, tries behind it
@@ -328,6 +359,7 @@ impl Engine {
                     }
                 }
             }
+            State::Renewing if attempt.aim != Aim::Lock => self.held_is_renewed(id, sent_at, answer),
             State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
                 // It may be another one's of the same owner, if what was granted to this one had ended by then.
                 Ok(true)
@@ -493,6 +525,9 @@ impl Engine {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
+        if matches!(attempt.aim, Aim::Extension { .. }) {
+            return self.extends(id, errand);
+        }
         attempt.asked = attempt.lease(hold, false, now);
         let (hold, lane) = (attempt.hold, attempt.lane);
         let bytes = attempt.renewal(&self.holds);
@@ -656,7 +691,7 @@ impl Engine {
             let lost = self
                 .look_at(&mut grant, now)
                 .and_then(|()| grant.more.iter_mut().try_for_each(|one| self.look_at(one, now)));
-            lost.inspect_err(|_| self.gives_back(&grant)).map(|()| grant)
+            lost.inspect_err(|_| self.goes_without_guard(attempt.aim, &grant)).map(|()| grant)
         });
         match outcome {
             Ok(grant) if !attempt.is_awaited => self.gives_back(&grant),
@@ -670,6 +705,10 @@ impl Engine {
         let standing = self.holds.get(&grant.hold).map_or(Err(Loss::Ended), |hold| hold.standing(grant.guard, now));
         grant.until = standing.map_err(|loss| Error::lost(&grant.key, loss))?;
         Ok(())
+    }
+
+    fn goes_without_guard(&mut self, aim: Aim, grant: &Grant) {
+        if aim == Aim::Adoption { self.detach(grant) } else { self.gives_back(grant) }
     }
 
     fn gives_back(&mut self, grant: &Grant) {

@@ -158,6 +158,34 @@ impl Hold {
         }
     }
 
+    /// Whether there is more under this holder than one guard has: all of it has one lease.
+    pub(super) fn has_several(&self) -> bool {
+        self.guards.iter().filter(|guard| !guard.is_lost).count() > 1 || self.sides.iter().any(|it| it.attempts > 0)
+    }
+
+    /// No renewal cuts such a lease. Returns what the longest one was before.
+    pub(super) fn asks_for_at_least(&mut self, lease: Duration) -> Duration {
+        let longest = self.longest;
+        self.longest = longest.max(lease);
+        longest
+    }
+
+    pub(super) fn asks_for_less(&mut self, longest: Duration) {
+        if self.sides.iter().all(|count| count.attempts == 0) {
+            self.longest = longest;
+        }
+    }
+
+    /// A request is about to be sent that may cut the lease to this one, at any time until it is answered.
+    pub(super) fn may_be_cut(&mut self, errand: u64, lease: Leased, effects: &mut Vec<Effect>) {
+        self.is_overdue(errand, lease.length);
+        let until = vouched_until(lease);
+        if until < self.until {
+            self.until = until;
+            self.prolong(effects);
+        }
+    }
+
     /// Whether there are guards that count already.
     pub(super) fn is_shared(&self) -> bool {
         self.guards.iter().any(|guard| !guard.is_lost)

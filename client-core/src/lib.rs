@@ -20,6 +20,7 @@ pub mod error;
 pub mod fault;
 mod gate;
 mod giving_back;
+pub mod handed;
 mod hold;
 mod kept;
 mod kind;
@@ -34,9 +35,10 @@ mod session;
 mod terms;
 
 pub use address::{Access, Address, Place};
-pub use attempt::{Grant, Outcome, Wish};
+pub use attempt::{Aim, Grant, Outcome, Wish};
 pub use error::{Error, ErrorKind};
 pub use fault::Fault;
+pub use handed::Handed;
 pub use hold::GuardId;
 pub use kept::Kept;
 pub use kind::Kind;
@@ -100,6 +102,15 @@ pub enum Event<'a> {
         lane: Lane,
         caller: Option<CallerId>,
     },
+    /// The lease of what a guard has is to last for so long from now on, so that it can be handed on: the answer is as to a
+    /// release, and the guard stays.
+    Extend {
+        grant: Grant,
+        length: Duration,
+        caller: CallerId,
+    },
+    /// A guard goes, and what it has stays at the server.
+    Detach(Grant),
     /// A command as it is: to the server that has the key, or to this one. An empty one only wants a connection.
     Ask {
         key: Name,
@@ -149,6 +160,7 @@ pub enum Effect {
 #[derive(Debug)]
 pub enum Answer {
     Acquired(Outcome),
+    /// Or extended.
     Released(Result<(), Error>),
     /// To a command; nil where nothing but the answer itself was wanted.
     Replied(Result<Reply, Fault>),
@@ -309,6 +321,8 @@ impl Engine {
                 let lane = self.lane_of(&grant.key, lane);
                 self.release(&grant, lane, caller);
             }
+            Event::Extend { grant, length, caller } => self.extend(caller, &grant, length),
+            Event::Detach(grant) => self.detach(&grant),
             Event::Ask { key, node, bytes, caller } => {
                 let body = if bytes.is_empty() { Body::Nothing } else { Body::Bytes(bytes) };
                 let errand = Errand::new(self.next_id(), Asker::Caller(caller), body, Lane::Own, self.settings.answer);

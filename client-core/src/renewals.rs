@@ -19,7 +19,7 @@ use crate::loss::Loss;
 use std::time::{Duration, Instant};
 
 /// A lease is renewed when this part of it is over.
-const INTERVALS_PER_LEASE: u32 = 3;
+pub(super) const INTERVALS_PER_LEASE: u32 = 3;
 
 /// So soon is made whole what was granted on a short lease. Much that is done under a lock is over by then, and costs no
 /// renewal.
@@ -39,7 +39,7 @@ const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// What came of a renewal.
-enum Renewed {
+pub(super) enum Renewed {
     Yes(Leased),
     /// The server says that nothing is held.
     Gone,
@@ -76,6 +76,16 @@ impl Engine {
         let before = keep.due.replace(at);
         before.map(|before| self.due.remove(&(before, id)));
         self.due.insert((at, id));
+    }
+
+    /// It is to be renewed by then, if it is kept.
+    pub(super) fn renews_by(&mut self, id: HoldId, at: Instant) {
+        let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
+        match keep.due {
+            Some(due) if due > at => self.is_due(id, at),
+            Some(_) => {}
+            None => keep.again = true,
+        }
     }
 
     /// Sends what is due, and what will be soon.
@@ -202,7 +212,7 @@ impl Engine {
     }
 
     /// What it means for the guards, and when to renew again.
-    fn report(&mut self, id: HoldId, renewed: Renewed) {
+    pub(super) fn report(&mut self, id: HoldId, renewed: Renewed) {
         let now = self.now;
         let Some(hold) = self.holds.get_mut(&id) else { return };
         let (lock, effects) = (hold.key.clone(), &mut self.effects);

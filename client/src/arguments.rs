@@ -4,6 +4,7 @@ use rlock_client_core::Error;
 use rlock_client_core::Terms;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the server accepts as well.
 const NAMES_MAX: usize = 64;
@@ -41,4 +42,10 @@ pub(crate) fn checked<'a>(
         Some((_, why)) => Err(Error::configuration(about, why)),
         None => names.split_first().ok_or_else(|| Error::configuration(about, "at least one name is needed")),
     }
+}
+
+/// A time that the server counts in whole ms.
+pub(crate) fn check_time(about: &str, time: Duration, why: &'static str) -> Result<(), Error> {
+    let is_right = (1..=i64::MAX.unsigned_abs().into()).contains(&time.as_millis());
+    if is_right { Ok(()) } else { Err(Error::configuration(about, why)) }
 }

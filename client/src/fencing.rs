@@ -13,6 +13,12 @@ pub struct Fenced {
 #[derive(Clone, Copy, Debug)]
 pub struct Unfenced(());
 
+/// A lock that was [adopted](crate::Locks::adopt), and may be fenced.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    pub(crate) tokens: Vec<u64>,
+}
+
 /// `None`: the server's reply lacks a token.
 pub(crate) type Fencing<F> = fn(&[HeldLock]) -> Option<F>;
 

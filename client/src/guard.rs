@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use rlock_client_core::Error;
 use rlock_client_core::Fault;
 use rlock_client_core::Loss;
+use rlock_client_core::Terms;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
@@ -34,6 +35,7 @@ pub struct Guard<F = Unfenced> {
     /// In the order in which they were wanted. At least one.
     locks: Vec<HeldLock>,
     fencing: F,
+    terms: Terms,
 }
 
 impl Guard<Fenced> {
@@ -51,13 +53,29 @@ impl Guard<Fenced> {
 
     /// The same as a guard like any other. Ask for the token before.
     pub fn unfenced(self) -> Guard {
-        Guard { locks: self.locks, fencing: Unfenced::NONE }
+        self.with(Unfenced::NONE)
     }
 }
 
 impl<F> Guard<F> {
-    pub(crate) fn of(locks: Vec<HeldLock>, fencing: F) -> Self {
-        Self { locks, fencing }
+    pub(crate) fn of(locks: Vec<HeldLock>, fencing: F, terms: Terms) -> Self {
+        Self { locks, fencing, terms }
+    }
+
+    pub(crate) fn with<G>(self, fencing: G) -> Guard<G> {
+        Guard { locks: self.locks, fencing, terms: self.terms }
+    }
+
+    pub(crate) fn locks(&self) -> &[HeldLock] {
+        &self.locks
+    }
+
+    pub(crate) fn fencing(&self) -> &F {
+        &self.fencing
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
@@ -176,7 +194,7 @@ impl<F> Guard<F> {
         released.into_iter().filter_map(Result::err).max_by_key(rank).map_or(Ok(()), Err)
     }
 
-    fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         self.locks.iter().map(HeldLock::name).collect::<Vec<_>>().join(", ")
     }
 }

@@ -5,10 +5,11 @@ use crate::lease::{Lease, Lost};
 use crate::logs;
 use crate::shell::Shared;
 use crate::told::Telling;
-use rlock_client_core::{Answer, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
+use rlock_client_core::{Aim, Answer, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::iter;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,16 +22,25 @@ pub(crate) struct HeldLock {
     is_released: bool,
 }
 
+/// A lock that another process has handed on. Dropped before that is known, it stays as it is.
+pub(crate) async fn adopt(shared: &Arc<Shared>, wish: Wish, token: Option<u64>) -> Result<HeldLock, Error> {
+    let about = wish.key.clone();
+    let adopted = acquire(shared, wish).await?.and_then(|mut held| held.pop());
+    let mut held = adopted.ok_or_else(|| Error::new(ErrorKind::Unavailable, about))?;
+    held.grant.token = token;
+    Ok(held)
+}
+
 /// All that was wanted, in this order. `None`: it was not free, for as long as the caller was willing to wait.
 pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<Vec<HeldLock>>, Error> {
     shared.thread.check(&wish.key)?;
-    let lane = shared.lane(&wish.key);
+    let (lane, is_adopted) = (shared.lane(&wish.key), wish.aim == Aim::Adoption);
     let (caller, telling) = shared.asks(|caller| Event::Acquire { caller, wish, lane });
-    Acquiring { shared, caller, telling, is_over: false }.await
+    Acquiring { shared, caller, telling, is_adopted, is_over: false }.await
 }
 
 fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<HeldLock> {
-    let more = std::mem::take(&mut grant.more);
+    let more = mem::take(&mut grant.more);
     let each = |(grant, lease)| {
         logs::acquired(&grant);
         HeldLock { shared: shared.clone(), grant, lease, is_released: false }
@@ -38,11 +48,12 @@ fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<
     iter::once(grant).chain(more).zip(leases).map(each).collect()
 }
 
-/// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard.
+/// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard. What is adopted stays as it was.
 struct Acquiring<'a> {
     shared: &'a Arc<Shared>,
     caller: CallerId,
     telling: Telling,
+    is_adopted: bool,
     is_over: bool,
 }
 
@@ -67,7 +78,10 @@ impl Drop for Acquiring<'_> {
         // Behind this step no answer comes any more.
         self.shared.step(Event::Abandon(self.caller));
         if let Some((Answer::Acquired(Ok(Some(grant))), leases)) = self.telling.unheard() {
-            drop(held(self.shared, grant, leases));
+            let held = held(self.shared, grant, leases);
+            if self.is_adopted {
+                held.into_iter().map(Staying::of).for_each(drop);
+            }
         }
     }
 }
@@ -133,8 +147,9 @@ impl HeldLock {
     /// Gives it back, and waits for the server's word. What is sent is on its way before this is awaited.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
         let (about, lease) = (self.grant.key.clone(), self.lease.clone());
-        let telling = (!self.is_released && self.shared.thread.is_here()).then(|| {
-            let (grant, lane) = (self.goes(), self.shared.lane(&self.grant.key));
+        let is_here = self.shared.thread.is_here();
+        let telling = is_here.then(|| self.goes()).flatten().map(|grant| {
+            let lane = self.shared.lane(&grant.key);
             self.shared.asks(|caller| Event::Release { grant, lane, caller: Some(caller) }).1
         });
         async move {
@@ -149,18 +164,97 @@ impl HeldLock {
         }
     }
 
-    fn goes(&mut self) -> Grant {
-        self.is_released = true;
-        self.lease.release();
-        self.grant.clone()
+    /// For handing it on, while it stays where it is.
+    pub(crate) fn handing(&self) -> Handing {
+        Handing { shared: self.shared.clone(), grant: self.grant.clone(), lease: self.lease.clone() }
+    }
+
+    /// `None`: it has gone already.
+    fn goes(&mut self) -> Option<Grant> {
+        if mem::replace(&mut self.is_released, true) { None } else { self.lease.release().then(|| self.grant.clone()) }
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
         if !self.is_released && self.shared.thread.is_here() {
-            let grant = self.goes();
-            self.shared.step(Event::Release { grant, lane: Lane::Own, caller: None });
+            if let Some(grant) = self.goes() {
+                self.shared.step(Event::Release { grant, lane: Lane::Own, caller: None });
+            }
+        }
+    }
+}
+
+/// A lock that is held and may be handed on.
+pub(crate) struct Handing {
+    shared: Arc<Shared>,
+    pub(crate) grant: Grant,
+    lease: Arc<Lease>,
+}
+
+impl Handing {
+    /// Restarts its lease, which is to last for so long, and waits for the server's word. Dropped, nobody waits for that.
+    pub(crate) async fn extend(&self, length: Duration) -> Result<(), Error> {
+        let about = &self.grant.key;
+        if !self.shared.thread.is_here() || self.lease.is_released() {
+            return Err(Error::lost(about, self.lease.loss()));
+        }
+        let grant = self.grant.clone();
+        let (caller, telling) = self.shared.asks(|caller| Event::Extend { grant, length, caller });
+        let mut asking = Asking { shared: &self.shared, caller: Some(caller) };
+        let answer = telling.await.0;
+        asking.caller = None;
+        match answer {
+            Answer::Released(extended) => extended,
+            Answer::Acquired(_) | Answer::Replied(_) => Err(Error::new(ErrorKind::Unavailable, about)),
+        }
+    }
+
+    /// They stay at the server, and are nothing of this client's any more: all of them, or none if their guard has gone.
+    pub(crate) fn detach(all: Vec<Self>) -> Result<(), Error> {
+        let (there, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.lease.release());
+        for Self { shared, grant, .. } in there {
+            let event = match gone.is_empty() {
+                true => Event::Detach(grant),
+                false => Event::Release { grant, lane: Lane::Own, caller: None },
+            };
+            shared.step(event);
+        }
+        gone.first().map_or(Ok(()), |it| Err(Error::lost(&it.grant.key, it.lease.loss())))
+    }
+}
+
+/// A caller that may go before it has its answer.
+struct Asking<'a> {
+    shared: &'a Shared,
+    caller: Option<CallerId>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(caller) = self.caller.filter(|_| self.shared.thread.is_here()) {
+            self.shared.step(Event::Abandon(caller));
+        }
+    }
+}
+
+/// What was adopted, until all of it is. Dropped before that, it stays at the server.
+pub(crate) struct Staying(Option<HeldLock>);
+
+impl Staying {
+    pub(crate) fn of(held: HeldLock) -> Self {
+        Self(Some(held))
+    }
+
+    pub(crate) fn into_held(mut self) -> Option<HeldLock> {
+        self.0.take()
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            _ = Handing::detach(vec![held.handing()]);
         }
     }
 }

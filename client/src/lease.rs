@@ -35,6 +35,10 @@ impl Lease {
         if state.is_over { Duration::ZERO } else { state.until.saturating_duration_since(now) }
     }
 
+    pub(crate) fn is_released(&self) -> bool {
+        lock(&self.0).is_released
+    }
+
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Loss {
         lock(&self.0).trouble.clone().unwrap_or(Loss::Ended)
@@ -55,13 +59,16 @@ impl Lease {
         woken.into_values()
     }
 
-    /// Its guard goes. For what waits for its loss it has no end any more.
-    pub(crate) fn release(&self) {
+    /// Its guard goes, or what it has is handed on. For what waits for its loss it has no end any more. Returns whether it had
+    /// not gone before.
+    pub(crate) fn release(&self) -> bool {
         let mut state = lock(&self.0);
-        (state.is_over, state.is_released) = (true, true);
+        state.is_over = true;
+        let was_released = mem::replace(&mut state.is_released, true);
         let woken = mem::take(&mut state.waiting);
         drop(state);
         woken.into_values().for_each(Waker::wake);
+        !was_released
     }
 }
 

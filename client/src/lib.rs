@@ -336,6 +336,7 @@ mod commands;
 mod fencing;
 mod foreign;
 mod guard;
+mod handing;
 mod held_lock;
 mod here;
 mod kind;
@@ -357,7 +358,7 @@ pub use blocking::{block_on, block_on_for};
 pub use certificates::{Certificates, Identity};
 #[cfg(feature = "commands")]
 pub use commands::Master;
-pub use fencing::{Fenced, Unfenced};
+pub use fencing::{Adopted, Fenced, Unfenced};
 pub use guard::Guard;
 pub use kind::{Permit, Several, Single};
 pub use lock::{Lock, ReadWriteLock};

@@ -7,8 +7,8 @@ use crate::guard::Guard;
 use crate::held_lock::acquire;
 use crate::kind::Single;
 use crate::shell::Shared;
+use rlock_client_core::{Aim, Fault, Lasting, Replicas, Side, Terms, Until, Wish};
 use rlock_client_core::{Error, ErrorKind};
-use rlock_client_core::{Fault, Lasting, Replicas, Side, Terms, Until, Wish};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -200,11 +200,11 @@ impl<F, K> Lock<F, K> {
         let holder = self.owner.clone().unwrap_or_else(|| self.shared.fresh_holder());
         let span = debug_span!("acquire", lock = %shown, holder = %String::from_utf8_lossy(&holder));
         let (key, more, named) = (key.clone(), more.to_vec(), self.owner.is_some());
-        let wish = Wish { key, more, holder, named, terms: self.terms, until };
+        let wish = Wish { aim: Aim::Lock, key, more, holder, named, terms: self.terms, until };
         match heard(acquire(&self.shared, wish)).instrument(span).await {
             Ok(None) => Ok(None),
             Ok(Some(held)) => match (self.fencing)(&held) {
-                Some(fencing) => Ok(Some(Guard::of(held, fencing))),
+                Some(fencing) => Ok(Some(Guard::of(held, fencing, self.terms))),
                 None => Err(Fault::not_an_answer().into_error(shown.as_bytes())),
             },
             Err(error) if self.names.len() > 1 => Err(error.about_all(shown)),

@@ -3,8 +3,8 @@
 
 use super::super::pause::Pause;
 use super::super::request::{Cancelled, Extent};
-use super::super::{Answer, Asker, Effect, Engine, Lane, Timer};
-use super::{Attempt, LATE, Outcome, State};
+use super::super::{Asker, Effect, Engine, Lane, Timer};
+use super::{Aim, Attempt, LATE, Outcome, State};
 use crate::loss::Loss;
 
 impl Engine {
@@ -22,17 +22,25 @@ impl Engine {
     }
 
     pub(super) fn ends(&mut self, id: u64, outcome: Outcome) {
-        if self.attempts.get_mut(&id).is_some_and(|attempt| std::mem::take(&mut attempt.is_awaited)) {
-            self.effects.push(Effect::Notify(id, Answer::Acquired(outcome)));
+        self.is_told(id, outcome);
+        self.leaves(id);
+    }
+
+    pub(super) fn is_told(&mut self, id: u64, outcome: Outcome) {
+        if let Some(attempt) = self.attempts.get(&id).filter(|attempt| attempt.is_awaited) {
+            self.effects.push(Effect::Notify(id, self.answer_of(attempt, outcome)));
+            self.attempts.entry(id).and_modify(|attempt| attempt.is_awaited = false);
             self.leaving += 1;
         }
-        self.leaves(id);
     }
 
     /// Nothing is to stay behind.
     pub(super) fn leaves(&mut self, id: u64) {
         self.leave_crowd(id);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        if attempt.aim != Aim::Lock {
+            return self.quits(id, false);
+        }
         let is_granted = matches!(attempt.state, State::Renewing | State::Pausing { granted: true });
         if matches!(attempt.state, State::Leaving | State::Withdrawing(_)) {
             return;

@@ -181,7 +181,7 @@ impl Shared {
             let Inner { engine, sockets, callers, leases, alarm, stays, .. } = &mut *inner;
             match &event {
                 Event::Abandon(caller) => abandoned = callers.remove(caller),
-                Event::Release { grant, .. } => released = leases.remove(&grant.guard),
+                Event::Release { grant, .. } | Event::Detach(grant) => released = leases.remove(&grant.guard),
                 _ => {}
             }
             callers.extend(caller);

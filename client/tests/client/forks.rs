@@ -87,6 +87,47 @@ fn a_child_has_nothing_of_its_parents() {
     runtime().block_on(guard.release()).unwrap();
 }
 
+/// The lock is held on by no process until another one adopts it.
+#[test]
+fn what_a_process_detached_that_ended_is_adopted() {
+    let server = Server::start();
+    let (address, directory) = (url(&server), tempfile::tempdir().unwrap());
+    let file = directory.path().join("text");
+    in_a_child(|| {
+        let text = runtime().block_on(async {
+            let locks = Locks::connect(address).await?;
+            locks.lock("a").acquire().await?.detach().await
+        });
+        std::fs::write(&file, text.unwrap()).is_ok()
+    });
+    let text = std::fs::read(&file).unwrap();
+    let here = runtime();
+    here.block_on(async {
+        let locks = Locks::connect(url(&server)).await.unwrap();
+        assert!(locks.lock("a").try_acquire().await.unwrap().is_none());
+        let guard = locks.adopt(text).await.unwrap();
+        guard.release().await.unwrap();
+        assert!(locks.lock("a").try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_child_can_neither_detach_nor_adopt_with_its_parents_client() {
+    let server = Server::start();
+    let (locks, guard) = held(&server);
+    let other = runtime().block_on(async { locks.lock("b").acquire().await.unwrap().detach().await }).unwrap();
+    in_a_child(|| {
+        let here = runtime();
+        let detached = here.block_on(guard.detach());
+        let adopted = here.block_on(locks.adopt(&other)).unwrap_err();
+        detached.unwrap_err().is_lost() && adopted.kind() == ErrorKind::Configuration
+    });
+    let text = runtime().block_on(guard.detach()).unwrap();
+    for text in [text, other] {
+        runtime().block_on(async { locks.adopt(text).await?.release().await }).unwrap();
+    }
+}
+
 #[test]
 fn a_child_may_have_a_client_of_its_own() {
     let server = Server::start();

@@ -14,6 +14,7 @@ mod errors;
 mod examples;
 mod forks;
 mod half_open;
+mod handing;
 mod hostile;
 mod lanes;
 mod limits;

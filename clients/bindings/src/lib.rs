@@ -134,6 +134,19 @@ pub async fn acquire(locks: Locks, wanted: Wanted, terms: Terms) -> Result<Held,
     }
 }
 
+/// Goes on with what another process has [detached](Guard::detach).
+///
+/// # Cancel safety
+/// Dropped, the lock stays as it is until its lease ends.
+///
+/// # Errors
+/// As [`Locks::adopt`].
+pub async fn adopt(locks: Locks, text: Vec<u8>) -> Result<Held, Error> {
+    let guard = locks.adopt(text).await?;
+    let tokens = guard.tokens().to_vec();
+    Ok(Held { guard: guard.unfenced(), tokens })
+}
+
 async fn held<K>(mut lock: Lock<Unfenced, K>, terms: &Terms) -> Result<Held, Error> {
     if let Some(lease) = terms.lease {
         lock = if terms.fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };

@@ -4,8 +4,8 @@ use crate::clock::Clock;
 use crate::server::Name;
 use crate::world::{LIMIT, PERMITS, READ, WRITE, names};
 use rlock_client_core::{
-    Answer, CallerId, Engine, Error, Event, Grant, GuardId, Lane, Lasting, Loss, Replicas, Settings, Side, Standing,
-    Terms, Until, Wish,
+    Aim, Answer, CallerId, Engine, Error, Event, Grant, GuardId, Lane, Lasting, Loss, Replicas, Settings, Side,
+    Standing, Terms, Until, Wish,
 };
 use std::collections::BTreeMap;
 use std::iter;
@@ -171,7 +171,8 @@ impl Program {
         };
         let lane = if wanted.callers_lane { Lane::Caller(0) } else { Lane::Own };
         let (named, more) = (wanted.owner.is_some(), keys.collect());
-        let wish = Wish { key, more, holder: Arc::from(holder.clone().into_bytes()), named, terms, until };
+        let wish =
+            Wish { aim: Aim::Lock, key, more, holder: Arc::from(holder.clone().into_bytes()), named, terms, until };
         self.attempts.insert(id, Caller { wanted, holder, by });
         Event::Acquire { caller: id, wish, lane }
     }

@@ -3,12 +3,13 @@
 //! All of it is one thread, which is what a program's own code would be: `block` holds up all of it. What reads the
 //! input is no code of the program's, and has a thread of its own.
 
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, word};
 use rlock_client::{Error, Guard, Locks};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::pending;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -101,6 +102,8 @@ impl Adapter {
             "open" => self.open(request).await,
             "acquire" => self.acquire(request).await,
             "cancel" => self.end(&number(request, "of")?, "cancelled"),
+            "detach" => self.detach(request).await,
+            "adopt" => self.adopt(request).await,
             "release" => self.guard(request)?.release().await.map(|()| json!({})).map_err(failure),
             "look" => self.look(request),
             "run" => self.run(id, request).await,
@@ -131,19 +134,47 @@ impl Adapter {
             ..Settings::default()
         };
         *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
-        Ok(json!({"without": ["adopt", "detach", "forget", "lead", "once"]}))
+        Ok(json!({"without": ["once", "lead"]}))
+    }
+
+    fn locks(&self) -> Result<Locks, Failure> {
+        self.locks.borrow().clone().ok_or_else(|| ("closed", "there is no client".to_owned(), None))
     }
 
     async fn acquired(&self, request: &Value) -> Result<Held, Failure> {
-        let locks = self.locks.borrow().clone().ok_or_else(|| ("closed", "there is no client".to_owned(), None))?;
-        acquire(locks, wanted(request)?, terms(request)?).await.map_err(failure)
+        acquire(self.locks()?, wanted(request)?, terms(request)?).await.map_err(failure)
     }
 
     async fn acquire(self: &Rc<Self>, request: &Value) -> Outcome {
-        let name = text(request, "held")?;
-        let Held { guard, tokens } = self.acquired(request).await?;
+        let held = self.acquired(request).await?;
+        self.keep(request, held, request.get("all").is_some())
+    }
+
+    async fn detach(&self, request: &Value) -> Outcome {
+        let (name, within) = (text(request, "held")?, time(request, "within")?);
+        let detaching: Pin<Box<dyn Future<Output = _>>> = {
+            let held = self.held.borrow();
+            let guard = held.get(&name).ok_or_else(|| mistake(request, "held"))?;
+            match within {
+                Some(within) => Box::pin(guard.detach_within(within)),
+                None => Box::pin(guard.detach()),
+            }
+        };
+        let text = detaching.await.map_err(failure)?;
+        self.held.borrow_mut().remove(&name);
+        Ok(json!({"text": text}))
+    }
+
+    async fn adopt(self: &Rc<Self>, request: &Value) -> Outcome {
+        let text = text(request, "text")?;
+        let held = adopt(self.locks()?, text.clone().into_bytes()).await.map_err(failure)?;
+        self.keep(request, held, text.starts_with("rlock1/several/"))
+    }
+
+    fn keep(self: &Rc<Self>, request: &Value, held: Held, is_several: bool) -> Outcome {
+        let (name, Held { guard, tokens }) = (text(request, "held")?, held);
         let mut told = json!({"holder": guard.holder()});
-        if request.get("all").is_some() {
+        if is_several {
             told["tokens"] = json!(tokens);
         } else if let Some(token) = tokens.first() {
             told["token"] = json!(token);
