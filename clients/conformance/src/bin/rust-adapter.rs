@@ -134,7 +134,7 @@ impl Adapter {
             ..Settings::default()
         };
         *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
-        Ok(json!({"without": ["once", "lead"]}))
+        Ok(json!({"without": ["forget", "lead", "once"]}))
     }
 
     fn locks(&self) -> Result<Locks, Failure> {
