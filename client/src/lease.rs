@@ -49,7 +49,13 @@ impl Lease {
         let mut state = lock(&self.0);
         let mut woken = BTreeMap::new();
         match standing {
-            Standing::Until(until) => (state.until, state.trouble) = (until, None),
+            Standing::Until(until) => {
+                if until < state.until {
+                    // They are to be woken sooner.
+                    woken = mem::take(&mut state.waiting);
+                }
+                (state.until, state.trouble) = (until, None);
+            }
             Standing::Troubled(why) => state.trouble = Some(why),
             Standing::Lost(why) => {
                 (state.trouble, state.is_over) = (Some(why), true);

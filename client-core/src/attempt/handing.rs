@@ -11,7 +11,7 @@ use super::super::renewals::{INTERVALS_PER_LEASE, Renewed};
 use super::super::request::{self, Leased};
 use super::super::resp::Reply;
 use super::super::terms::{Lasting, Terms, Until};
-use super::super::{Answer, Asker, Body, CallerId, Effect, Engine, Errand, Lane};
+use super::super::{Answer, Asker, Body, CallerId, Effect, Engine, Errand, Lane, Timer};
 use super::{Aim, Attempt, Grant, Outcome};
 use crate::error::Error;
 use crate::loss::Loss;
@@ -37,7 +37,10 @@ impl Engine {
         let aim = Aim::Extension { guard: grant.guard, longest: hold.asks_for_at_least(length) };
         let (side, lease) = (grant.side, Lasting::Kept(length));
         let terms = Terms { side, permits: None, max: None, lease, fenced: false, replicas: None };
-        let attempt = Attempt::new(aim, grant.hold, Vec::new(), terms, Until::Granted, Lane::Own, now);
+        let until = Until::within(self.settings.patience, now);
+        let end = until.end(now, self.settings.answer);
+        end.map(|end| self.timers.insert((end, Timer::End(id))));
+        let attempt = Attempt { end, ..Attempt::new(aim, grant.hold, Vec::new(), terms, until, Lane::Own, now) };
         self.attempts.insert(id, attempt);
         self.renews(id);
     }

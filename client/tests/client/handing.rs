@@ -199,6 +199,23 @@ async fn a_guard_that_could_not_be_detached_goes_on() {
     }
 }
 
+/// Whoever waits for the loss hears of it in time, though the lease was longer before.
+#[tokio::test]
+async fn a_lease_that_may_have_been_cut_ends_in_time() {
+    let server = Server::start();
+    let second = Duration::from_secs(1);
+    let options = Locks::options().lease(LONG).patience(second / 2);
+    let locks = options.connect_to(url(&server)).await.unwrap();
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    tokio::task::yield_now().await;
+    server.freeze();
+    assert!(guard.detach_within(2 * second).await.unwrap_err().is_unavailable());
+    timeout(PATIENCE, lost).await.expect("it is lost").unwrap();
+    assert!(guard.is_lost());
+    server.thaw();
+}
+
 #[tokio::test]
 async fn dropped_futures_change_nothing() {
     let server = Server::start();

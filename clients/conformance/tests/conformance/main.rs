@@ -38,7 +38,7 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
     ("go", &["forget", "once"], CONNECTIONS_MAX),
     ("node", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
     ("python", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
-    ("rust", &["adopt", "detach", "forget", "lead", "once"], CONNECTIONS_MAX),
+    ("rust", &["forget", "lead", "once"], CONNECTIONS_MAX),
 ];
 
 const CONNECTIONS_MAX: usize = 3;
