@@ -49,6 +49,7 @@ class Calls {
   #waits = new Map();
   #others = new Map();
   #held = new Map();
+  #detaching = new Set();
   #last = 0;
   #alive = setInterval(() => {}, LONGEST_TIMER).unref();
   #closing;
@@ -80,8 +81,9 @@ class Calls {
   }
 
   // Made here, and not where it is told, an error's stack has the user's lines that wait for it.
-  #check({ word, text, reason }) {
-    if (!word) return;
+  #check(outcome) {
+    const { word, text, reason } = outcome;
+    if (!word) return outcome;
     if (PERMANENT.includes(word) && this.#logged !== word) debug('%s', text);
     this.#logged = word;
     throw errorOf(word, text, reason);
@@ -113,14 +115,22 @@ class Calls {
     }, told);
     signal?.removeEventListener('abort', giveUp);
     if (outcome.word === 'aborted') throw signal.reason;
-    this.#check({ ...outcome, text: outcome.text ?? closed });
+    return this.#check({ ...outcome, text: outcome.text ?? closed });
   }
 
   acquire(wanted, { signal, ...terms }, make) {
-    const { kind, names, bytes, limit } = wanted;
+    const { kind, bytes, limit } = wanted;
+    return this.#obtain(wanted, signal, call => this.#native.acquire(call, kind, bytes, limit, terms), make);
+  }
+
+  adopt(wanted, text, make) {
+    return this.#obtain(wanted, undefined, call => this.#native.adopt(call, text), make);
+  }
+
+  #obtain(wanted, signal, begin, make) {
     return published('rlock:wait', wanted, async () => {
       let held;
-      await this.wait(names, signal, call => this.#native.acquire(call, kind, bytes, limit, terms), outcome => {
+      await this.wait(wanted.names, signal, begin, outcome => {
         // At once: its loss may be the next news.
         if (!outcome.word) this.#held.set(outcome.call, held = make(outcome));
         return outcome;
@@ -156,11 +166,23 @@ class Calls {
   release(held, of, worked, end) {
     this.#held.delete(of);
     return published('rlock:hold', held, async () => {
-      if (!end) return this.#check(await this.#ask(this.#others, call => this.#native.release(call, of, worked)));
-      // A server may have it still.
-      this.#native?.forget(of);
-      throw end;
+      if (end) {
+        // A server may have it still.
+        this.#native?.forget(of);
+        throw end;
+      }
+      this.#check(await this.#ask(this.#others, call => this.#native.release(call, of, worked)));
     }, held.started);
+  }
+
+  // Resolves with the text by which another client adopts it. Fails if the server does not confirm, and the hold goes on.
+  async detach(held, of, within) {
+    const asked = this.#ask(this.#others, call => this.#native.detach(call, of, within));
+    this.#detaching.add(asked);
+    const { text } = this.#check(await asked.finally(() => this.#detaching.delete(asked)));
+    this.#held.delete(of);
+    await published('rlock:hold', held, () => {}, held.started);
+    return text;
   }
 
   close(limit) { return this.#closing ??= this.#close(limit); }
@@ -168,10 +190,11 @@ class Calls {
   async #close(limit) {
     for (const call of this.#waits.keys()) this.#tell(call, 'closed');
     for (const held of this.#held.values()) held.end(new Closed(`${held.names}: the client is closed`));
-    // Releases that are under way are waited for, too.
+    // Releases and detaches that are under way are waited for, too.
     const late = later(now() + limit, () => {
       for (const call of this.#others.keys()) this.#tell(call, 'unavailable', 'closed before a server has answered');
     });
+    if (this.#detaching.size > 0) await Promise.all(this.#detaching);
     const idle = new Promise(resolve => { this.#idle = resolve; });
     await Promise.all([this.#ask(this.#others, call => this.#native.close(call, limit)), idle]);
     late();

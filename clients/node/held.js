@@ -4,6 +4,7 @@
 
 const { now } = require('./calls.js');
 const { Lost, errorOf } = require('./errors.js');
+const options = require('./options.js');
 
 class Held {
   #calls;
@@ -11,6 +12,7 @@ class Held {
   #stop = new AbortController();
   #end;
   #released;
+  #detaching;
 
   constructor(calls, { kind, names }, { call, text: holder, tokens }) {
     this.#calls = calls;
@@ -51,8 +53,25 @@ class Held {
   }
 
   release(worked = false) {
+    // If the detach fails, the hold goes on.
+    if (this.#detaching) return this.#detaching.then(() => {}, () => this.release(worked));
     this.look();
     return this.#released ??= this.#calls.release(this, this.#call, worked, this.#end);
+  }
+
+  // Ends the hold, and the lock stays taken for the client that adopts it.
+  async detach(within) {
+    const length = options.within(within);
+    this.check();
+    if (this.#detaching) throw new Lost(`${this.names}: a detach is under way`);
+    try {
+      this.#detaching = this.#calls.detach(this, this.#call, length);
+      const text = await this.#detaching;
+      this.#released = Promise.resolve();
+      return text;
+    } finally {
+      this.#detaching = undefined;
+    }
   }
 
   // Holds it around the work, and then gives it back. `signal`, the user's own, stops the work as a loss does.

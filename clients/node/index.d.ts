@@ -96,6 +96,12 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
   lead(name: Name, work: Work<unknown>): Promise<never>;
   lead(name: Name, options: LeadOptions, work: Work<unknown>): Promise<never>;
 
+  /**
+   * Holds what another client has detached, as if it was acquired here, with the lease, the permit's limit and the tokens of
+   * that hold. Fails with `Lost` if the lease has ended.
+   */
+  adopt(text: string): Promise<Held>;
+
   /** Who waits fails with `Closed`, what is held is given back. Takes 3,000 ms at most, if nothing else is said. */
   close(options?: { timeout?: number }): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -136,6 +142,12 @@ export class Held {
   check(): void;
   /** Gives it back, and waits for the server's word. Fails with `Lost` if it was not held any more. */
   release(): Promise<void>;
+  /**
+   * Ends this hold, and keeps the lock on the server: `locks.adopt(text)` goes on with it, in another process too. The lease
+   * ends `within` that time, by default its own length, unless it is adopted before. The text is secret: it is all that is
+   * needed to hold and release the lock. If the server does not confirm, this fails, and the hold goes on.
+   */
+  detach(within?: number): Promise<string>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 

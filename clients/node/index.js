@@ -81,6 +81,12 @@ class Locks extends EventEmitter {
     return lead(lock, own?.signal, work, (...failure) => this.#calls.pause([name], own?.signal, ...failure));
   }
 
+  // A lock that another client has detached.
+  async adopt(text) {
+    const of = options.detached(text);
+    return this.#calls.adopt(of, text, adopted => new Held(this.#calls, of, adopted));
+  }
+
   // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.
   close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }
   [Symbol.asyncDispose]() { return this.close(); }

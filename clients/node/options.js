@@ -1,6 +1,7 @@
 // What people may ask for, checked by name and by value: a misspelt `wait` would wait for ever.
 'use strict';
 
+const { isUtf8 } = require('node:buffer');
 const { Configuration } = require('./errors.js');
 
 const isTime = value => value >= 0 && value < 2 ** 53;
@@ -39,8 +40,27 @@ const lead = options => given(options, LEAD);
 
 const name = value => check('the name of a lock', isName, value);
 
+const limit = value => check('limit', isCount, value);
+
+const within = value => (value === undefined ? undefined : check('within', isTime, value));
+
 // Which locks, as the built part takes them.
 const wanted = (kind, names, limit = 0) => ({ kind, names, bytes: names.map(each => Buffer.from(name(each))), limit });
+
+// By the words of the text of a detached lock.
+const KINDS = { __proto__: null, plain: 'lock', read: 'read', write: 'write', permit: 'permit', several: 'all' };
+
+// What such a text is about. Whether the text is right is the built part's to say.
+function detached(text) {
+  const [, kind, , , , , ...keys] = isText(text) ? text.split('/') : [];
+  // The text is secret.
+  if (!KINDS[kind] || keys.length === 0) throw new Configuration('adopt: this is not the text of a detached lock');
+  const names = keys.map(key => {
+    const bytes = Buffer.from(key.replace(/%(..)/g, (_, byte) => String.fromCharCode(parseInt(byte, 16))), 'latin1');
+    return isUtf8(bytes) ? String(bytes) : bytes;
+  });
+  return { kind: KINDS[kind], names };
+}
 
 // As the built part takes them; what is not given is as in `others`.
 function terms(kind, options, others) {
@@ -64,4 +84,4 @@ function names(value) {
   return [...value];
 }
 
-module.exports = { terms, lead, names, wanted, settings, name, limit: value => check('limit', isCount, value) };
+module.exports = { terms, lead, names, wanted, detached, settings, name, limit, within };

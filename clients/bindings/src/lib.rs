@@ -4,6 +4,7 @@
 //! Everything else is [`rlock_client`]'s. Nothing here knows of an interpreter.
 
 use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Reply, Unfenced};
+use std::pin::Pin;
 use std::time::Duration;
 
 /// Where the locks are, and how they are reached.
@@ -131,6 +132,20 @@ pub async fn acquire(locks: Locks, wanted: Wanted, terms: Terms) -> Result<Held,
         Wanted::Write(name) => held(of_owner(locks.read_write(name).write()), &terms).await,
         Wanted::Permit { name, limit } => held(locks.permits(name, limit), &terms).await,
         Wanted::All(names) => held(locks.all(names), &terms).await,
+    }
+}
+
+/// Detaches what is held, for another process to adopt within that time, or within a whole lease.
+///
+/// # Errors
+/// As [`Guard::detach_within`].
+pub fn detach(
+    guard: &Guard,
+    within: Option<Duration>,
+) -> Pin<Box<dyn Future<Output = Result<String, Error>> + Send + 'static>> {
+    match within {
+        Some(within) => Box::pin(guard.detach_within(within)),
+        None => Box::pin(guard.detach()),
     }
 }
 

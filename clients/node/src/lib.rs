@@ -12,7 +12,7 @@ use napi::bindgen_prelude::{Buffer, FnArgs, Object};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, word};
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, word};
 use rlock_client::{Guard, Locks};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -67,37 +67,19 @@ impl Client {
     /// Told when it is granted or has failed; and once more when what was granted is lost.
     #[napi(catch_unwind)]
     pub fn acquire(&self, call: i64, kind: String, names: Vec<Buffer>, limit: u32, terms: Object) -> Result<()> {
-        let locks = self.shared.inner().locks.clone().ok_or_else(|| Error::from_reason("the client is closed"))?;
-        let acquired = begun(acquire(locks, wanted(&kind, names, limit), terms_of(&terms)?))?;
-        let (shared, thread, mut inner) = (self.shared.clone(), thread()?, self.shared.inner());
-        let task = thread.spawn(async move {
-            let Held { guard, tokens } = match acquired.await {
-                Ok(held) => held,
-                Err(error) => {
-                    shared.inner().calls.remove(&call);
-                    return shared.tell(call, Err(error), &[]);
-                }
-            };
-            let (holder, lost) = (guard.holder().into_owned(), guard.lost());
-            match shared.inner().calls.get_mut(&call) {
-                Some((_, held)) => *held = Some(guard),
-                // It was given up in this very moment.
-                None => return,
-            }
-            shared.tell(call, Ok(holder), &tokens);
-            lost.await;
-            shared.tell(call, Ok(String::new()), &[]);
-        });
-        inner.calls.insert(call, (task, None));
-        Ok(())
+        self.obtain(call, acquire(self.locks()?, wanted(&kind, names, limit), terms_of(&terms)?))
+    }
+
+    /// Goes on with what another client has detached; told as of [`acquire`](Self::acquire).
+    #[napi(catch_unwind)]
+    pub fn adopt(&self, call: i64, text: String) -> Result<()> {
+        self.obtain(call, adopt(self.locks()?, text.into_bytes()))
     }
 
     /// Neither waited for nor held any more; nobody is told.
     #[napi(catch_unwind)]
     pub fn forget(&self, call: i64) {
-        if let Some((task, _held)) = self.shared.inner().calls.remove(&call) {
-            task.abort();
-        }
+        self.shared.forget(call);
     }
 
     /// Gives back what an earlier call has got. `worked`: as [`Guard::run`] does at its end.
@@ -108,6 +90,22 @@ impl Client {
         task.abort();
         let released = begun(async move { if worked { guard.run(async {}).await } else { guard.release().await } })?;
         thread()?.spawn(async move { shared.tell(call, released.await.map(|()| String::new()), &[]) });
+        Ok(())
+    }
+
+    /// Detaches what an earlier call has got: told the text by which it is adopted. If it fails, that is held as before.
+    #[napi(catch_unwind)]
+    pub fn detach(&self, call: i64, of: i64, within: Option<f64>) -> Result<()> {
+        let shared = self.shared.clone();
+        let detached = shared.inner().guard(of).map(|guard| detach(guard, within.map(duration)));
+        let detached = begun(detached.ok_or_else(|| Error::from_reason("nothing is held"))?)?;
+        thread()?.spawn(async move {
+            let detached = detached.await;
+            if detached.is_ok() {
+                shared.forget(of);
+            }
+            shared.tell(call, detached, &[]);
+        });
         Ok(())
     }
 
@@ -143,6 +141,41 @@ impl Client {
     }
 }
 
+impl Client {
+    fn locks(&self) -> Result<Locks> {
+        self.shared.inner().locks.clone().ok_or_else(|| Error::from_reason("the client is closed"))
+    }
+
+    fn obtain(
+        &self,
+        call: i64,
+        work: impl Future<Output = std::result::Result<Held, rlock_client::Error>> + Send + 'static,
+    ) -> Result<()> {
+        let obtained = begun(work)?;
+        let (shared, thread, mut inner) = (self.shared.clone(), thread()?, self.shared.inner());
+        let task = thread.spawn(async move {
+            let Held { guard, tokens } = match obtained.await {
+                Ok(held) => held,
+                Err(error) => {
+                    shared.inner().calls.remove(&call);
+                    return shared.tell(call, Err(error), &[]);
+                }
+            };
+            let (holder, lost) = (guard.holder().into_owned(), guard.lost());
+            match shared.inner().calls.get_mut(&call) {
+                Some((_, held)) => *held = Some(guard),
+                // It was given up in this very moment.
+                None => return,
+            }
+            shared.tell(call, Ok(holder), &tokens);
+            lost.await;
+            shared.tell(call, Ok(String::new()), &[]);
+        });
+        inner.calls.insert(call, (task, None));
+        Ok(())
+    }
+}
+
 /// It was closed, or its worker has ended.
 impl Drop for Client {
     fn drop(&mut self) {
@@ -168,6 +201,12 @@ impl Inner {
 impl Shared {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, call: i64) {
+        if let Some((task, _held)) = self.inner().calls.remove(&call) {
+            task.abort();
+        }
     }
 
     /// In the order in which it is called.

@@ -29,6 +29,11 @@ function keep(name, lock) {
   });
 }
 
+function kept(name, lock) {
+  keep(name, lock);
+  return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
+}
+
 // What `cancel` gives up.
 async function cancellable(id, work) {
   const controller = new AbortController();
@@ -60,13 +65,20 @@ const does = {
     if (cluster) locks = await Locks.connectToCluster(cluster, settings);
     else if (sentinels) locks = await Locks.connectToSentinels(sentinels, master, settings);
     else locks = await Locks.connect(url, settings);
-    return { without: ["adopt", "detach", "forget", "once"] };
+    return { without: ['forget', 'once'] };
   },
 
   async acquire(request) {
     const lock = await cancellable(request.id, signal => lockOf(request).acquire({ signal }));
-    keep(request.held, lock);
-    return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
+    return kept(request.held, lock);
+  },
+
+  async detach({ held: name, within }) {
+    return { text: await held.get(name).detach(within) };
+  },
+
+  async adopt({ held: name, text }) {
+    return kept(name, await locks.adopt(text));
   },
 
   async cancel({ of }) {

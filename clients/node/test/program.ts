@@ -14,7 +14,10 @@ export async function everything(url: string): Promise<number> {
   });
   const nothing: void = await locks.using(['a', Buffer.from('b')], () => {});
   const perhaps: Held | null = await locks.permit('gpu', 4).tryAcquire();
-  if (perhaps) await perhaps.release();
+  if (perhaps) {
+    const text: string = await perhaps.detach(60_000);
+    await (await locks.adopt(text)).release();
+  }
   {
     await using held = await locks.read('prices').acquire({ wait: Infinity });
     held.check();
