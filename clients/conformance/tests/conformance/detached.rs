@@ -245,9 +245,9 @@ pub fn a_hold_that_is_lost(world: &World) {
 /// detached later.
 pub fn a_detach_without_an_answer(world: &World) {
     let (server, mut eye) = rlock_testing::Server::with_client();
-    let client = world.open(with(at(server.port()), json!({"patience": 500})));
+    let client = world.open(with(at(server.port()), json!({"patience": 3_000})));
     let second = world.client_of(&server);
-    ok(client.acquire("a", leased(plain("a"), 8_000)));
+    ok(client.acquire("a", leased(plain("a"), 12_000)));
     server.freeze();
     let answer = detach(&client, "a", json!({}));
     server.thaw();
@@ -265,10 +265,10 @@ pub fn a_detach_without_an_answer(world: &World) {
 /// The reply is lost, but the request has arrived: the lease on the server may be as short as the client has asked for. The
 /// client guarantees no more than that, and tells of the loss.
 pub fn a_detach_that_may_have_shortened_the_lease(world: &World) {
-    let (_server, mut eye, network, client) = behind_a_network(world, json!({"patience": 500}));
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({"patience": 3_000}));
     ok(client.acquire("a", leased(plain("a"), 600_000)));
     network.obey(Order::Lose(Sender::Server));
-    let answer = detach(&client, "a", json!({"within": 2_000}));
+    let answer = detach(&client, "a", json!({"within": 6_000}));
     let is_in_doubt = answer.as_ref().is_err_and(|it| ["in-doubt", "unavailable"].contains(&it.word.as_str()));
     assert!(is_in_doubt, "{answer:?}");
     network.obey(Order::Lose(Sender::Client));
@@ -279,7 +279,7 @@ pub fn a_detach_that_may_have_shortened_the_lease(world: &World) {
 /// The server does not reply to the adopter: nothing is adopted. The text is still good when the server replies again.
 pub fn an_adoption_without_an_answer(world: &World) {
     let (server, mut eye, first) = world.with_client();
-    let second = world.open(with(at(server.port()), json!({"patience": 500})));
+    let second = world.open(with(at(server.port()), json!({"patience": 3_000})));
     ok(first.acquire("a", leased(plain("a"), 60_000)));
     let text = text_of(&first, "a", json!({}));
     server.freeze();

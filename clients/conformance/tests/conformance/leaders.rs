@@ -224,7 +224,7 @@ pub fn a_leader_that_stalls(world: &World) {
 
 /// The server hears nothing of the leader any more: its caller is told the loss, and the next caller works.
 pub fn a_leader_that_is_cut_off(world: &World) {
-    let (server, mut eye, network, leader) = behind_a_network(world, json!({"patience": 500}));
+    let (server, mut eye, network, leader) = behind_a_network(world, json!({"patience": 1_500}));
     let next = world.client_of(&server);
     let leads = begin_once(&leader, "a", short_lease());
     let waits = ask_once(&next, "a", json!({}));

@@ -473,7 +473,7 @@ final class WrappedAdapter {
             hold = held;
             hold.lost().thenAccept(this::lost);
             List<Long> tokens = hold.getTokens();
-            if (tokens.size() == 1 && (permits == null || request.has("fenced"))) {
+            if (tokens.size() == 1) {
                 said.put("token", tokens.get(0));
             } else if (!tokens.isEmpty()) {
                 said.put("tokens", tokens);
