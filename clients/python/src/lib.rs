@@ -18,8 +18,8 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, is_locked, word};
+use pyo3::types::{PyBool, PyString};
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, is_locked, word};
 use rlock_client::{Address, Error, Guard, Locks, block_on, block_on_for};
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -48,6 +48,7 @@ enum Answer {
     Done,
     Granted(Held),
     Is(bool),
+    Text(String),
 }
 
 /// What becomes an exception.
@@ -191,16 +192,12 @@ impl Client {
     /// Acquires what this object of Python's describes.
     fn acquire(&self, lock: Asked, wait: Option<f64>) -> PyResult<Call> {
         let (about, (wanted, terms)) = (lock.about(), lock.read(wait)?);
-        let (locks, waiting) = self.opening(self.settings.clone());
-        let wait = self.here().waits.0.clone();
-        let granted = async move { Ok(Answer::Granted(acquire(locks.await?, wanted, terms).await?)) };
-        let granted = unless_closed(about.clone(), waiting, granted);
-        let granted = async move {
-            let granted = granted.await;
-            drop(wait);
-            granted
-        };
-        Ok(Call::new(about, Some(self.open.clone()), granted))
+        Ok(self.waiting(about, |locks| acquire(locks, wanted, terms)))
+    }
+
+    /// Goes on with what another process has detached.
+    fn adopt(&self, about: String, text: String) -> Call {
+        self.waiting(about, |locks| adopt(locks, text.into_bytes()))
     }
 
     /// Whether any client holds what this Python object describes.
@@ -249,6 +246,23 @@ impl Client {
 }
 
 impl Client {
+    /// A call that comes to what is then held.
+    fn waiting<F>(&self, about: String, granted: impl FnOnce(Locks) -> F + Send + 'static) -> Call
+    where
+        F: Future<Output = Result<Held, Error>> + Send,
+    {
+        let (locks, waiting) = self.opening(self.settings.clone());
+        let wait = self.here().waits.0.clone();
+        let granted = async move { Ok(Answer::Granted(granted(locks.await?).await?)) };
+        let granted = unless_closed(about.clone(), waiting, granted);
+        let granted = async move {
+            let granted = granted.await;
+            drop(wait);
+            granted
+        };
+        Call::new(about, Some(self.open.clone()), granted)
+    }
+
     fn here(&self) -> MutexGuard<'_, Open> {
         let mut open = locked(&self.open);
         if open.process != process::id() {
@@ -478,6 +492,7 @@ impl Task {
     fn result(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
         match (outcome?, &self.home) {
             (Answer::Granted(held), Some(home)) => Ok(Py::new(py, self.noted(held, home)?)?.into_any()),
+            (Answer::Text(text), _) => Ok(PyString::new(py, &text).into_any().unbind()),
             (Answer::Is(it), _) => Ok(PyBool::new(py, it).to_owned().into_any().unbind()),
             _ => Ok(py.None()),
         }
@@ -610,6 +625,23 @@ impl HoldObject {
             }
         };
         Call::new(self.about.clone(), None, released)
+    }
+
+    /// Hands it on, with so many seconds for that; not before the call is waited for or started. If it fails, it stays here.
+    fn detach(&self, within: Option<f64>) -> PyResult<Call> {
+        let (about, within) = (self.about.clone(), within.map(|it| span("within", it)).transpose()?);
+        let detaching = match &*locked(&self.hold) {
+            Hold::Guarded(guard) => Ok(detach(guard, within)),
+            Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+            Hold::Closed => Err(Failure::closed(&about)),
+        };
+        let hold = self.hold.clone();
+        let detached = async move {
+            let text = detaching?.await?;
+            drop(mem::replace(&mut *locked(&hold), Hold::GivenBack));
+            Ok(Answer::Text(text))
+        };
+        Ok(Call::new(about, None, detached))
     }
 
     /// Ends when it is lost, with an error when the client is closed, and never once it was given back.

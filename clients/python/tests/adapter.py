@@ -58,7 +58,7 @@ class Adapter:
             locks = aio.Locks(asked["url"], name=asked.get("name"), **settings)
         await locks.connect()
         self.locks = locks
-        return {"without": ["adopt", "detach", "forget", "once"]}
+        return {"without": ["forget", "once"]}
 
     def opened(self):
         if self.locks is None:
@@ -85,8 +85,21 @@ class Adapter:
         raise Mistake(asked)
 
     async def acquire(self, asked):
-        name = asked["held"]
-        held = self.held[name] = await self.lock(asked).acquire()
+        held = self.keep(asked["held"], await self.lock(asked).acquire())
+        return self.told(held, "all" in asked)
+
+    async def detach(self, asked):
+        within = seconds(asked, "within")
+        text = await self.held[asked["held"]].detach(within)
+        del self.held[asked["held"]]
+        return {"text": text}
+
+    async def adopt(self, asked):
+        held = self.keep(asked["held"], await self.opened().adopt(asked["text"]))
+        return self.told(held, asked["text"].startswith("rlock1/several/"))
+
+    def keep(self, name, held):
+        self.held[name] = held
 
         def lost():
             try:
@@ -95,8 +108,11 @@ class Adapter:
                 say({"lost": name, "why": held.loss, **reason(error)})
 
         held.on_lost(lost)
+        return held
+
+    def told(self, held, has_several):
         told = {"holder": held.holder}
-        if "all" in asked:
+        if has_several:
             return {**told, "tokens": held.tokens}
         return told if held.token is None else {**told, "token": held.token}
 

@@ -22,6 +22,9 @@ def synchronous(redis: Redis) -> None:
             held.on_lost(lambda: print("lost"))
         assert_type(locks.permit("a", 3).try_acquire(), Held | None)
         assert_type(locks.all(["a", b"b"], replicas=(1, 0.5)).acquire(), Held)
+        assert_type(held.detach(within=5), str)
+        with locks.adopt("text") as held:
+            assert_type(held, Held)
         locks.lead("a", lambda held: print(held.token), fenced=True)
         locks.lead("a", print, wait=3)  # type: ignore[call-arg]
         locks.lock("a", waits=3)  # type: ignore[call-arg]
@@ -39,6 +42,9 @@ async def asynchronous() -> None:
         async with locks.read("a", wait=1) as held:
             assert_type(held, aio.Held)
         assert_type(await locks.lock("a").try_acquire(), aio.Held | None)
+        assert_type(await held.detach(), str)
+        async with await locks.adopt("text") as held:
+            assert_type(held, aio.Held)
         await held.release()
 
         async def lead(held: aio.Held) -> None:

@@ -37,7 +37,7 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
     ("java", &["fixed", "forget", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
     ("go", &["forget", "once"], CONNECTIONS_MAX),
     ("node", &["forget", "once"], CONNECTIONS_MAX),
-    ("python", &["adopt", "detach", "forget", "once"], CONNECTIONS_MAX),
+    ("python", &["forget", "once"], CONNECTIONS_MAX),
     ("rust", &["forget", "lead", "once"], CONNECTIONS_MAX),
 ];
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from . import _green, _lead
+from . import _green, _lead, _settings
 from ._base import HeldBase, LockBase, LocksBase, Name, Stopped, Time
 from ._native import Hold, Turns
 from .errors import (
@@ -71,6 +71,29 @@ class Held(HeldBase["Locks"]):
     def release(self) -> None:
         """Releases it, and waits for the server's reply. Raises Lost if it was not held any more."""
         self._release(None)
+
+    def detach(self, within: Time | None = None) -> str:
+        """Hands it on to another process: returns the text by which `Locks.adopt` goes on with it there.
+
+        The lock stays held on the server, and nothing renews it until it is adopted. That must happen `within` this time; by
+        default, within the length of its lease. The text is as secret as a holder's name: it is enough to release the lock.
+        If this fails, and not with Lost, it is still held here.
+        """
+        text = _green.wait(self._hold.detach(_settings.seconds(within)))
+        assert isinstance(text, str)
+        return self._detached(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.remaining or self.lost:  # else it was given back within
+            failure = None
+            try:
+                self._release(self._locks._answer)
+            except LockError as it:
+                failure = it
+            self._judge(failure, error)
 
     def _release(self, limit: float | None) -> None:
         error = None
@@ -126,14 +149,10 @@ class Lock(LockBase["Locks", Held]):
         self._entered.append((threading.get_ident(), held))
         return held
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        held, failure = self._left(threading.get_ident()), None
-        if held.remaining or held.lost:  # else it was given back within
-            try:
-                held._release(self.locks._answer)
-            except LockError as it:
-                failure = it
-            held._judge(failure, error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._left(threading.get_ident()).__exit__(kind, error, trace)
 
 
 class Locks(LocksBase[Lock]):
@@ -186,6 +205,17 @@ class Locks(LocksBase[Lock]):
                     raise
                 pause = _lead.pause(pause, begun, error)
                 stop.wait(pause)
+
+    def adopt(self, text: str) -> Held:
+        """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
+        held any more.
+
+        The same text can be adopted twice: then both processes hold the lock by the same name, and a release by one is a loss
+        for the other.
+        """
+        hold = _green.wait(self._adopting(text))
+        assert isinstance(hold, Hold)
+        return Held(self, hold)
 
     def __enter__(self) -> Self:
         return self

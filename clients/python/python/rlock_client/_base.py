@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+from urllib.parse import unquote
 
 from . import _green, _native, _settings
 from ._native import Call, Client, Hold, Turns
@@ -138,6 +139,10 @@ class LocksBase(Generic[LockT]):
         if isinstance(names, str | bytes):
             raise Configuration("all: names must be a list, not one string")
         return self._makes(self, "all", list(names), 0, **terms)  # type: ignore[no-any-return]
+
+    def _adopting(self, text: str) -> Call:
+        """Its key begins at the seventh part of the text."""
+        return self._client.adopt(", ".join(map(unquote, text.split("/")[6:])), text)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(_settings.without_login, self._place[1]))}>"
@@ -295,10 +300,18 @@ class HeldBase(Generic[LocksT]):
     def _giving_back(self) -> Call:
         """Its release, and nobody watches any more."""
         self._loss = self._loss or self._hold.loss
+        self._drop_watches()
+        return self._hold.release()
+
+    def _detached(self, text: str) -> str:
+        self._drop_watches()
+        self._is_over()
+        return text
+
+    def _drop_watches(self) -> None:
         for watch in self._watches:
             watch.drop()
         self._watches.clear()
-        return self._hold.release()
 
     def _is_over(self, error: LockError | None = None) -> None:
         if self._lock is not None and (lock := self._lock()) is not None:

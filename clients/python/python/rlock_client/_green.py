@@ -7,17 +7,20 @@ import sys
 import weakref
 from collections.abc import Callable
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._native import Call, Hold, Turns
 from .errors import Unavailable
+
+if TYPE_CHECKING:
+    from ._native import Value
 
 
 # How long it takes at most until a wait notices that its `stop` is set.
 _STOPS = 0.05
 
 
-def wait(call: Call, limit: float | None = None, stop: Event | None = None) -> Hold | bool | None:
+def wait(call: Call, limit: float | None = None, stop: Event | None = None) -> Value:
     """Blocks this thread or greenlet until the call has ended. None: `stop` was set first."""
     here = hub()
     return call.wait(limit, stop) if here is None else here.wait(call, limit, stop)
@@ -29,11 +32,11 @@ class Hub:
     def __init__(self) -> None:
         self.turns = Turns()
 
-    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Hold | bool | None:
-        ended: list[tuple[Hold | bool | None, Exception | None]] = []
+    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Value:
+        ended: list[tuple[Value, Exception | None]] = []
         block, wake = self._blocker()
 
-        def done(value: Hold | bool | None, error: Exception | None) -> None:
+        def done(value: Value, error: Exception | None) -> None:
             ended.append((value, error))
             wake()
 
@@ -75,7 +78,7 @@ class _Gevent(Hub):
         self.watcher = hub.loop.io(self.turns.fileno, 1, ref=False)
         self.watcher.start(self.turns)
 
-    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Hold | bool | None:
+    def wait(self, call: Call, limit: float | None, stop: Event | None) -> Value:
         # Without a wait the loop may end; with one it has something to wait for.
         self.waits += 1
         self.watcher.ref = True

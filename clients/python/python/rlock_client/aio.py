@@ -11,13 +11,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from . import _lead
+from . import _lead, _settings
 from ._base import HeldBase, LockBase, LocksBase, Name, Time
 from ._native import Call, Hold, Turns
 from .errors import Busy, Configuration, LockError, Unavailable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ._native import Value
 
 __all__ = ["Held", "Lock", "Locks"]
 
@@ -26,10 +28,31 @@ _COUNTS = sys.version_info >= (3, 11)  # whether a task counts who has cancelled
 
 class Held(HeldBase["Locks"]):
     __doc__ = HeldBase.__doc__
+    _body: _Body
 
     async def release(self) -> None:
         """Releases it, and waits for the server's reply. Raises Lost if it was not held any more."""
         await self._release(None)
+
+    async def detach(self, within: Time | None = None) -> str:
+        """Hands it on to another process: returns the text by which `Locks.adopt` goes on with it there.
+
+        The lock stays held on the server, and nothing renews it until it is adopted. That must happen `within` this time; by
+        default, within the length of its lease. The text is as secret as a holder's name: it is enough to release the lock.
+        If this fails, and not with Lost, it is still held here.
+        """
+        text = await self._locks._run(self._hold.detach(_settings.seconds(within)))
+        assert isinstance(text, str)
+        return self._detached(text)
+
+    async def __aenter__(self) -> Self:
+        self._body = _Body(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self._body.leave(error)
 
     async def _release(self, limit: float | None) -> None:
         error = None
@@ -182,6 +205,17 @@ class Locks(LocksBase[Lock]):
                 pause = _lead.pause(pause, begun, error)
                 await asyncio.sleep(pause)
 
+    async def adopt(self, text: str) -> Held:
+        """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
+        held any more.
+
+        The same text can be adopted twice: then both processes hold the lock by the same name, and a release by one is a loss
+        for the other.
+        """
+        hold = await self._run(self._adopting(text))
+        assert isinstance(hold, Hold)
+        return Held(self, hold)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -193,12 +227,12 @@ class Locks(LocksBase[Lock]):
         assert isinstance(hold, Hold)
         return Held(self, hold)
 
-    async def _run(self, call: Call, limit: float | None = None) -> Hold | bool | None:
-        future: asyncio.Future[Hold | bool | None] = _loop().create_future()
+    async def _run(self, call: Call, limit: float | None = None) -> Value:
+        future: asyncio.Future[Value] = _loop().create_future()
 
-        def done(value: Hold | bool | None, error: Exception | None) -> None:
+        def done(value: Value, error: Exception | None) -> None:
             if future.done():
-                _drop(value)
+                self._give_up(value)
             elif error is not None:
                 future.set_exception(error)
             else:
@@ -214,8 +248,17 @@ class Locks(LocksBase[Lock]):
         except BaseException:
             call.drop()
             if future.done() and not future.cancelled() and future.exception() is None:
-                _drop(future.result())
+                self._give_up(future.result())
             raise
+
+    def _give_up(self, value: Value) -> None:
+        """What nobody gets is released in the background."""
+        if isinstance(value, Hold):
+            value.drop()
+        elif isinstance(value, str):
+            call = self._adopting(value)
+            # It goes on for as long as something refers to it.
+            call.start(self._turns(), lambda hold, _, call=call: self._give_up(hold))  # type: ignore[misc]
 
     def _turns(self) -> Turns:
         """Where calls of this event loop are told that they can go on."""
@@ -244,8 +287,3 @@ def _loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise Configuration("rlock_client.aio needs asyncio; under trio, call rlock_client in a thread") from None
-
-
-def _drop(value: Hold | bool | None) -> None:
-    if isinstance(value, Hold):
-        value.drop()
