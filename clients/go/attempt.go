@@ -23,8 +23,9 @@ type attempt struct {
 	lock  *Lock
 	hold  *hold
 	ctx   context.Context
+	began time.Time
 	until time.Time // until when its caller is willing to wait; zero: for ever
-	once  bool
+	isTry bool
 
 	waiting context.Context // ends with ctx, or when the time is over
 	stop    context.CancelFunc
@@ -32,9 +33,11 @@ type attempt struct {
 	crowd    *crowd
 	place    *int // where it counts in its crowd
 	waits    bool
-	isBehind bool // the server's last word was that somebody else is before us
-	lost     bool // an answer, or a grant that was told
-	replaced bool // in the queue, by a request of its own that came late
+	collects bool    // the answer of another leader is stored, and is asked for without waiting
+	answer   *string // of another leader, in place of the lock
+	isBehind bool    // the server's last word was that somebody else is before us
+	lost     bool    // an answer, or a grant that was told
+	replaced bool    // in the queue, by a request of its own that came late
 	ticket   *ticket
 	inFlight *request
 	asked    time.Duration
@@ -53,28 +56,36 @@ type verdict struct {
 	granted bool
 	busy    bool
 	again   bool
+	isThere bool   // the answer of another leader
+	answer  string // itself, unless that is by an event
 	tokens  []int64
 	lease   leased
 	node    *node
 	isTold  bool // by an event
 }
 
-// crowd is those of this client that want one lock. Who comes behind others that wait need not try first; but must not
-// come before one that tries still.
-type crowd struct{ trying, waiting int }
-
 func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) {
 	if mistake := lock.terms.mistake; mistake != "" {
 		return nil, newError(ErrConfiguration, lock.about(), serverError(mistake))
 	}
-	l.begin()
-	defer l.end()
-	a := &attempt{locks: l, lock: lock, ctx: ctx, hold: l.holdOf(lock.names, lock.terms.owner)}
-	began := time.Now()
-	a.limit(began)
+	a := l.newAttempt(ctx, lock, l.holdOf(lock.names, lock.terms.owner))
 	defer a.stop()
+	return a.acquire(parent)
+}
+
+// newAttempt is ended by stop.
+func (l *Locks) newAttempt(ctx context.Context, lock *Lock, h *hold) *attempt {
+	a := &attempt{locks: l, lock: lock, ctx: ctx, hold: h, began: time.Now()}
+	a.limit(a.began)
+	return a
+}
+
+// acquire returns neither a Held nor an error if another leader has answered.
+func (a *attempt) acquire(parent context.Context) (*Held, error) {
+	a.locks.begin()
+	defer a.locks.end()
 	held, err := a.enter(parent)
-	l.observe(ctx, lock, began, err)
+	a.observe(err)
 	return held, err
 }
 
@@ -83,9 +94,9 @@ func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) 
 func (a *attempt) limit(now time.Time) {
 	var end time.Time
 	if limit := a.lock.terms.wait; limit != nil {
-		a.once = *limit <= 0
+		a.isTry = *limit <= 0
 		a.until = now.Add(max(0, *limit))
-		if end = a.until.Add(untilLate); a.once {
+		if end = a.until.Add(untilLate); a.isTry {
 			end = now.Add(a.locks.options.AnswerTimeout)
 		}
 	}
@@ -107,7 +118,7 @@ func (a *attempt) enter(parent context.Context) (*Held, error) {
 	a.joins()
 	lease, by, err := a.run()
 	a.leavesCrowd()
-	if err != nil {
+	if err != nil || a.answer != nil {
 		a.leave()
 		return nil, err
 	}
@@ -142,50 +153,12 @@ func (a *attempt) passesGate() bool {
 	return false
 }
 
-func (a *attempt) joins() {
-	l := a.locks
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if a.once {
-		return
-	}
-	if a.crowd = l.crowds[a.lock.names[0]]; a.crowd == nil {
-		a.crowd = &crowd{}
-		l.crowds[a.lock.names[0]] = a.crowd
-	}
-	a.place = &a.crowd.trying
-	if a.waits = a.crowd.trying == 0 && a.crowd.waiting > 0; a.waits {
-		a.place = &a.crowd.waiting
-	}
-	*a.place++
-}
-
-// isQueued: who comes next may go behind it.
-func (a *attempt) isQueued() {
-	a.locks.mutex.Lock()
-	defer a.locks.mutex.Unlock()
-	*a.place--
-	a.place = &a.crowd.waiting
-	*a.place++
-}
-
-func (a *attempt) leavesCrowd() {
-	a.locks.mutex.Lock()
-	defer a.locks.mutex.Unlock()
-	if a.crowd == nil {
-		return
-	}
-	if *a.place--; *a.crowd == (crowd{}) {
-		delete(a.locks.crowds, a.lock.names[0])
-	}
-}
-
 // run asks until the lock is granted, and there is enough of its lease.
 func (a *attempt) run() (leased, *node, error) {
 	for isGranted := false; ; {
 		v, f := a.ask(isGranted)
 		if f == nil {
-			a.trouble, a.tries, a.since = nil, 0, time.Time{}
+			a.trouble, a.tries, a.since, a.collects = nil, 0, time.Time{}, v.isThere
 		}
 		switch {
 		case f != nil:
@@ -213,11 +186,15 @@ func (a *attempt) run() (leased, *node, error) {
 				a.lost = wasLost
 			}
 			return lease, v.node, why
+		case v.isThere && !v.isTold:
+			a.answer = &v.answer
+			a.forget()
+			return leased{}, nil, nil
 		case v.busy && isGranted: // its lease had ended before it could be renewed
 			isGranted = false
 		case v.busy:
 			a.isBehind, a.waits = true, true
-			if a.forget(); a.once || !a.until.IsZero() && !time.Now().Before(a.until) {
+			if a.forget(); a.isTry || !a.until.IsZero() && !time.Now().Before(a.until) {
 				return leased{}, nil, newError(ErrBusy, a.hold.about(), nil)
 			}
 		}
@@ -264,7 +241,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 	if a.asking {
 		before = append(before, newRequest("", "ASKING"))
 	}
-	isByTicket := a.waits && !renews && !a.once
+	isByTicket := a.waits && !renews && !a.isTry && !a.collects
 	switch {
 	case isByTicket:
 		if !l.isShared(a.hold) { // it would shorten what the owner has
@@ -351,8 +328,11 @@ func (a *attempt) verdict(r *request, renews bool) (v verdict, f *fault) {
 		number, f := r.number()
 		return verdict{granted: number == 1, busy: number != 1, lease: leased{r.sentAt, a.asked}}, f
 	}
-	if reply == "WAITING" {
+	if reply == status("WAITING") {
 		return verdict{again: true}, nil
+	}
+	if answer, isAnswer := reply.(string); isAnswer && a.lock.once {
+		return verdict{isThere: true, answer: answer}, nil
 	}
 	if pair, isPair := reply.([]any); isPair && len(pair) == 2 {
 		reply, v.tokens = pair[0], tokensOf(pair[1])
@@ -377,6 +357,8 @@ func told(it notice) (v verdict, f *fault) {
 		return v, nil
 	case "timeout":
 		return verdict{busy: true}, nil
+	case "answered":
+		return verdict{isThere: true, isTold: true}, nil
 	case "error":
 		line, _ := value.(string)
 		return v, faultOf(serverError(line))
@@ -432,7 +414,7 @@ func (a *attempt) troubled(f *fault) error {
 		a.forget() // so the server answers only to what it has not queued
 	}
 	isLast := now.Sub(a.since) >= a.locks.options.Patience || !a.until.IsZero() && !now.Before(a.until)
-	if a.once {
+	if a.isTry {
 		isLast = !isFirst || !f.isPrompt()
 	}
 	if isLast || !f.mayPass() {

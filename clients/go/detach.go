@@ -171,12 +171,11 @@ func (l *Locks) Adopt(ctx context.Context, text string) (*Held, error) {
 	}
 	l.begin()
 	defer l.end()
-	a := &attempt{locks: l, lock: lock, ctx: ctx, hold: &hold{names: lock.names, holder: holder, users: 1}, tokens: tokens}
-	began := time.Now()
-	a.limit(began)
+	a := l.newAttempt(ctx, lock, &hold{names: lock.names, holder: holder, users: 1})
+	a.tokens = tokens
 	defer a.stop()
 	held, err := a.adopt(context.WithoutCancel(ctx))
-	l.observe(ctx, lock, began, err)
+	a.observe(err)
 	return held, err
 }
 

@@ -24,6 +24,8 @@ type giving struct {
 	lost  *Error    // before it was to be given back
 	valid time.Time // until when it could be vouched for
 	told  func(error)
+	// Stored with the release; nil from when it can no longer be.
+	answer *answer
 
 	isTold      bool
 	left        []string // what is not given back
@@ -44,8 +46,8 @@ func (l *Locks) newGiving(lock *Lock, h *hold, all bool, lease time.Duration) *g
 		late: map[*request]string{}, began: now, until: now.Add(lease), told: func(error) {}}
 }
 
-// giveBack ends what is held, and has it told to whoever waits for released.
-func (h *Held) giveBack(ctx context.Context) {
+// giveBack ends what is held, and has it told to whoever waits for released. An answer is stored only if it is not lost.
+func (h *Held) giveBack(ctx context.Context, answer *answer) {
 	l := h.locks
 	if h.hold.named {
 		h.hold.gate <- struct{}{}
@@ -61,7 +63,9 @@ func (h *Held) giveBack(ctx context.Context) {
 	all := !h.hold.named || !areOthers && h.hold.doubtful
 	isNothing := areOthers && h.loss != nil
 	g := l.newGiving(h.lock, h.hold, all, h.lock.lease())
-	g.lost, g.valid = h.loss, valid
+	if g.lost, g.valid = h.loss, valid; h.loss == nil {
+		g.answer = answer
+	}
 	l.unlock()
 	h.cancel(context.Canceled)
 	g.told = func(err error) {
@@ -145,9 +149,12 @@ func (g *giving) ends() <-chan struct{} {
 func (g *giving) ask() {
 	for _, name := range g.left {
 		words := []string{"RLOCK.RELEASE", name, g.hold.holder}
-		if g.all {
+		switch {
+		case g.answer != nil:
+			words = []string{"RLOCK.ANSWER", name, g.hold.holder, string(g.answer.value), "KEEP", milliseconds(g.answer.keep)}
+		case g.all:
 			words = append(words, "ALL")
-		} else {
+		default:
 			words = append(words, g.lock.side()...)
 		}
 		r := newRequest(name, words...)
@@ -197,6 +204,14 @@ func (g *giving) answered() (worst *fault) {
 	return worst
 }
 
+// refusal is a loss if something else is stored under the lock's name.
+func (f *fault) refusal(about string) error {
+	if f.isOverwritten() {
+		return loss(Overwritten, about, f.cause)
+	}
+	return f.about(about)
+}
+
 // isOver sees what is to be done about it.
 func (g *giving) isOver(f *fault) bool {
 	now, about := time.Now(), g.hold.about()
@@ -207,6 +222,10 @@ func (g *giving) isOver(f *fault) bool {
 		return true
 	case f == nil:
 		return g.isAbsent(loss(NotHeld, about, nil), false)
+	case g.answer != nil && !f.mayPass(): // the lock may still be held
+		g.tell(f.refusal(about))
+		g.answer = nil
+		return false
 	case f.isOverwritten(): // with something else in its place, it is not held
 		return g.isAbsent(loss(Overwritten, about, f.cause), true)
 	case !f.mayPass():
@@ -225,6 +244,10 @@ func (g *giving) isOver(f *fault) bool {
 	}
 	if now.Sub(g.began) >= g.locks.options.Patience {
 		g.tell(f.about(about))
+	}
+	if g.answer != nil && !now.Before(g.valid) { // it is no longer known to be this holder's
+		g.tell(f.about(about))
+		g.answer = nil
 	}
 	g.rest = pause(g.tries)
 	g.tries++
@@ -264,7 +287,7 @@ func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
 	if isCertain || !g.all || !g.locks.mayCome(g.hold) || !at.Before(g.until) || g.locks.life.Err() != nil {
 		return true
 	}
-	g.left = g.hold.names
+	g.left, g.answer = g.hold.names, nil
 	g.rest = min(50*time.Millisecond<<min(g.absences, 12), time.Until(g.until))
 	g.absences += 2
 	return false

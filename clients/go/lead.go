@@ -51,8 +51,7 @@ func (l *Locks) Lead(ctx context.Context, name string, work func(context.Context
 func (lock *Lock) turn(ctx context.Context, work func(context.Context, *Held) error) (failed, err error) {
 	err = lock.Do(ctx, func(ctx context.Context, held *Held) error {
 		err := work(ctx, held)
-		isStopped := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-		if !held.Lost() && !isStopped {
+		if !held.Lost() && !isStop(ctx, err) {
 			failed = err
 		}
 		return err

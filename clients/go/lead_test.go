@@ -29,6 +29,9 @@ func leads(ctx context.Context, locks *rlock.Locks, key string, options ...rlock
 			turns <- it
 			select {
 			case <-ctx.Done():
+				if held.Lost() {
+					return errors.New("the work cannot finish")
+				}
 				return ctx.Err()
 			case err := <-it.end:
 				return err

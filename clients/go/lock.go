@@ -30,6 +30,7 @@ type Lock struct {
 	kind  kind
 	names []string
 	limit int
+	once  bool // its holder leads: see Once
 	terms terms
 }
 
@@ -154,16 +155,30 @@ func (lock *Lock) Do(ctx context.Context, work func(context.Context, *Held) erro
 	if err != nil {
 		return err
 	}
-	defer func() {
-		switch released := held.Release(context.WithoutCancel(ctx)); {
-		case released == nil || errors.Is(err, released):
-		case isLoss(released):
-			err = errors.Join(err, released)
-		default:
-			lock.locks.reportDoubt(held, released)
-		}
-	}()
+	defer held.endWork(ctx, &err)
 	return work(held.Context(), held)
+}
+
+// isStop: work fails with this because its context has ended.
+func isStop(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// endWork releases after work. It joins a loss to the work's error, and reports a doubt. The release of a lock that is
+// lost already continues in the background.
+func (h *Held) endWork(ctx context.Context, err *error) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	if h.Lost() {
+		stop()
+	}
+	switch released := h.Release(ctx); {
+	case released == nil || errors.Is(*err, released):
+	case isLoss(released):
+		*err = errors.Join(*err, released)
+	default:
+		h.locks.reportDoubt("release", h, released)
+	}
 }
 
 // Acquire waits until the lock is held, or ctx ends: then neither a place in the queue nor a hold stays behind. What is
@@ -204,6 +219,8 @@ func (lock *Lock) about() string { return strings.Join(lock.names, ", ") }
 
 func (lock *Lock) command() []string {
 	switch {
+	case lock.once:
+		return []string{"RLOCK.ONCE"}
 	case lock.kind == several && len(lock.names) > 1:
 		return []string{"RLOCK.MACQUIRE", strconv.Itoa(len(lock.names))}
 	case lock.kind == read:

@@ -1,6 +1,7 @@
 // Package rlock acquires distributed locks of Redis and Valkey servers that have the rlock module: plain locks,
 // read-write locks, permits, and several locks at once. The server decides who has a lock, and in which order; the
-// client renews the lease, and ends the work's context when the lock is lost.
+// client renews the lease, and ends the work's context when the lock is lost. [Locks.Once] stores the answer of work for
+// all its callers, [Locks.Lead] repeats work as long as the program runs, and [Held.Detach] hands a lock over.
 //
 //	locks, err := rlock.Connect(ctx, rlock.Options{URL: "redis://127.0.0.1:6379"})
 //	err = locks.Do(ctx, "orders:42", func(ctx context.Context, held *rlock.Held) error {
@@ -61,6 +62,7 @@ type Locks struct {
 	holds   map[*hold]struct{} // what is held
 	named   map[[2]string]*hold
 	crowds  map[string]*crowd
+	flights map[string]*flight
 	losses  []*Held
 	looksAt time.Time
 	busy    int
@@ -133,7 +135,8 @@ func New(client redis.UniversalClient, options Options) (*Locks, error) {
 		options.Observer = nobody{}
 	}
 	l := &Locks{options: options, look: make(chan struct{}, 1), nodes: map[string]*node{}, holds: map[*hold]struct{}{},
-		named: map[[2]string]*hold{}, crowds: map[string]*crowd{}, settled: make(chan struct{}, 1)}
+		named: map[[2]string]*hold{}, crowds: map[string]*crowd{}, flights: map[string]*flight{},
+		settled: make(chan struct{}, 1)}
 	l.life, l.die = context.WithCancel(context.Background())
 	l.closing, l.close = context.WithCancel(context.Background())
 	switch client := client.(type) {

@@ -10,7 +10,7 @@ import (
 
 // Observer is told how long things took; clients/go/rlockotel has one for OpenTelemetry. Its methods are called by the
 // goroutines that acquire and release, and must not block. Kind is lock, read, write, permit or all, and outcome
-// acquired, busy, cancelled or failed: few words, fit for labels. The context is that of the caller, for its values; it
+// acquired, answered, busy, cancelled or failed: few words, fit for labels. The context is that of the caller, for its values; it
 // may have ended.
 type Observer interface {
 	Waited(ctx context.Context, kind, outcome string, began time.Time)
@@ -24,9 +24,11 @@ func (nobody) Waited(context.Context, string, string, time.Time) {}
 func (nobody) Held(context.Context, string, time.Time)           {}
 func (nobody) Lost(context.Context, string)                      {}
 
-func (l *Locks) observe(ctx context.Context, lock *Lock, began time.Time, err error) {
+func (a *attempt) observe(err error) {
 	outcome := "failed"
 	switch {
+	case a.answer != nil:
+		outcome = "answered"
 	case err == nil:
 		outcome = "acquired"
 	case errors.Is(err, ErrBusy):
@@ -34,7 +36,7 @@ func (l *Locks) observe(ctx context.Context, lock *Lock, began time.Time, err er
 	case errors.Is(err, context.Canceled):
 		outcome = "cancelled"
 	}
-	l.options.Observer.Waited(ctx, lock.kind.String(), outcome, began)
+	a.locks.options.Observer.Waited(a.ctx, a.lock.kind.String(), outcome, a.began)
 }
 
 // reportLoss runs in a goroutine of its own: a log that blocks must not keep a lease from being renewed.
@@ -44,7 +46,7 @@ func (l *Locks) reportLoss(held *Held) {
 	l.options.Observer.Lost(held.ctx, held.lock.kind.String())
 }
 
-// reportDoubt is about work that ended while its lock was held, and a release without a reply.
-func (l *Locks) reportDoubt(held *Held, why error) {
-	l.options.Logger.Warn("rlock: release in doubt", "lock", held.hold.about(), "holder", held.hold.holder, "why", why)
+// reportDoubt is about work that ended while its lock was held, and a release or an answer without a reply.
+func (l *Locks) reportDoubt(what string, held *Held, why error) {
+	l.options.Logger.Warn("rlock: "+what+" in doubt", "lock", held.hold.about(), "holder", held.hold.holder, "why", why)
 }

@@ -303,16 +303,23 @@ func (a *attempt) restart(n *node, on lane, round *replicas) (lease leased, isGo
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for _, request := range r.all {
-		select {
-		case <-request.done:
-		case <-timer.C:
-			request.line.Load().retire()
-			return lease, false, &fault{silent, errOverdue}
-		case <-a.ctx.Done():
-			return lease, false, &fault{refused, errGone}
-		case <-a.locks.closing.Done():
-			return lease, false, &fault{refused, errGone}
+		if f := a.await(request, timer.C); f != nil {
+			return lease, false, f
 		}
 	}
 	return r.came()
+}
+
+// await waits until a request that needs no ticket has its reply or its fault.
+func (a *attempt) await(r *request, overdue <-chan time.Time) *fault {
+	select {
+	case <-r.done:
+		return nil
+	case <-overdue:
+		r.line.Load().retire()
+		return &fault{silent, errOverdue}
+	case <-a.ctx.Done():
+	case <-a.locks.closing.Done():
+	}
+	return &fault{refused, errGone}
 }

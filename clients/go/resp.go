@@ -13,7 +13,7 @@ import (
 
 // What no answer of an RLOCK command exceeds, so that nothing between here and the server can ask for all memory.
 const (
-	longestBulk  = 1 << 20
+	longestBulk  = 8 << 20 // an answer of ONCE
 	longestArray = 1 << 20
 	deepest      = 6
 )
@@ -29,7 +29,10 @@ func command(words ...string) []byte {
 	return append(all, "\r\n"...)
 }
 
-// readReply gives nil, an int64, a string, a serverError, or a slice of these.
+// status is a simple string, such as WAITING, unlike a bulk string with the same text.
+type status string
+
+// readReply gives nil, an int64, a string, a status, a serverError, or a slice of these.
 func readReply(from *bufio.Reader, depth int) (any, error) {
 	line, err := from.ReadSlice('\n')
 	if err != nil {
@@ -42,7 +45,7 @@ func readReply(from *bufio.Reader, depth int) (any, error) {
 	kind, text := text[0], text[1:]
 	switch kind {
 	case '+':
-		return text, nil
+		return status(text), nil
 	case '-':
 		return serverError(text), nil
 	}

@@ -3,6 +3,7 @@
 package rlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,13 +112,21 @@ func name(t *testing.T) string {
 // server, it breaks the connection instead of passing on the reply: the first so many times.
 func proxy(t *testing.T, word string, times int32) (url string, left *atomic.Int32) {
 	t.Helper()
+	left = new(atomic.Int32)
+	left.Store(times)
+	return relay(t, func(request []byte) (_ []byte, isMuted bool) {
+		return request, bytes.Contains(request, []byte(word)) && left.Add(-1) >= 0
+	}), left
+}
+
+// relay changes requests on their way to the server under test, and breaks the connection in place of a reply.
+func relay(t *testing.T, change func(request []byte) (_ []byte, isMuted bool)) (url string) {
+	t.Helper()
 	options, err := redis.ParseURL(address(t, "RLOCK_URL"))
 	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { listener.Close() })
-	left = new(atomic.Int32)
-	left.Store(times)
 	go func() {
 		for {
 			client, err := listener.Accept()
@@ -130,33 +139,36 @@ func proxy(t *testing.T, word string, times int32) (url string, left *atomic.Int
 				continue
 			}
 			var isMuted atomic.Bool
-			go func() {
-				defer server.Close()
-				defer client.Close()
-				for bytes := make([]byte, 1<<20); ; {
-					count, err := server.Read(bytes)
-					if err != nil || isMuted.Load() {
-						return
-					}
-					_, _ = client.Write(bytes[:count])
+			go pass(server, client, func(reply []byte) ([]byte, bool) { return reply, isMuted.Load() })
+			go pass(client, server, func(request []byte) ([]byte, bool) {
+				request, mutes := change(request)
+				if mutes {
+					isMuted.Store(true)
 				}
-			}()
-			go func() {
-				defer server.Close()
-				for bytes := make([]byte, 1<<20); ; {
-					count, err := client.Read(bytes)
-					if err != nil {
-						return
-					}
-					if strings.Contains(string(bytes[:count]), word) && left.Add(-1) >= 0 {
-						isMuted.Store(true)
-					}
-					_, _ = server.Write(bytes[:count])
-				}
-			}()
+				return request, false
+			})
 		}
 	}()
-	return "redis://" + listener.Addr().String(), left
+	return "redis://" + listener.Addr().String()
+}
+
+// pass passes on until either end is closed or change says that it is over.
+func pass(from, to net.Conn, change func(piece []byte) (_ []byte, isOver bool)) {
+	defer from.Close()
+	defer to.Close()
+	for piece := make([]byte, 1<<20); ; {
+		count, err := from.Read(piece)
+		if err != nil {
+			return
+		}
+		changed, isOver := change(piece[:count])
+		if isOver {
+			return
+		}
+		if _, err := to.Write(changed); err != nil {
+			return
+		}
+	}
 }
 
 // paused keeps the server from answering commands that write, until resume is called.

@@ -48,6 +48,9 @@ type request struct {
 	Replicas   *int     `json:"replicas"`
 	Within     *int64   `json:"within"`
 	Text       string   `json:"text"`
+	Once       string   `json:"once"`
+	Keep       int64    `json:"keep"`
+	Value      string   `json:"value"`
 }
 
 type adapter struct {
@@ -55,8 +58,16 @@ type adapter struct {
 	locks   *rlock.Locks
 	held    map[string]*rlock.Held
 	cancels map[int64]context.CancelFunc
-	finish  map[int64]chan struct{}
+	ends    map[int64]chan end // of work that runs
 }
+
+// end is how work ends: with a value for Once, or with its own error.
+type end struct {
+	value string
+	err   error
+}
+
+var errFailed = errors.New("the work failed by request")
 
 type object = map[string]any
 
@@ -70,7 +81,7 @@ func say(line object) {
 
 func main() {
 	a := &adapter{held: map[string]*rlock.Held{}, cancels: map[int64]context.CancelFunc{},
-		finish: map[int64]chan struct{}{}}
+		ends: map[int64]chan end{}}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -108,10 +119,12 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 	case "open":
 		locks, err := open(ctx, r) // nothing else can be asked before
 		a.locks = locks
-		return func() (object, error) { return object{"without": []string{"forget", "once"}}, err }
-	case "acquire":
+		return func() (object, error) { return object{"without": []string{}}, err }
+	case "acquire", "lead", "once":
 		ctx, a.cancels[r.ID] = context.WithCancel(ctx)
-		return func() (object, error) { return a.acquire(ctx, r) }
+		wait := map[string]func(context.Context, *request) (object, error){
+			"acquire": a.acquire, "lead": a.lead, "once": a.once}[r.Do]
+		return func() (object, error) { return wait(ctx, r) }
 	case "cancel":
 		if cancel := a.cancels[r.Of]; cancel != nil {
 			cancel()
@@ -121,31 +134,22 @@ func (a *adapter) prepare(r *request) func() (object, error) {
 			held, err := a.locks.Adopt(ctx, r.Text)
 			return a.keep(r, held, err)
 		}
-	case "lead":
-		ctx, a.cancels[r.ID] = context.WithCancel(ctx)
-		return func() (object, error) { return object{}, a.lead(ctx, r) }
+	case "forget":
+		return func() (object, error) { return object{}, a.locks.Forget(ctx, r.Once) }
 	case "release", "look", "detach":
 		held := a.held[r.Held]
 		if held == nil {
 			return func() (object, error) { return nil, rlock.ErrConfiguration }
 		}
-		if r.Do == "look" {
-			return func() (object, error) {
-				return object{"lost": held.Lost(), "remaining": held.Remaining().Milliseconds()}, nil
-			}
-		}
-		if r.Do == "detach" {
-			return func() (object, error) { return detach(ctx, held, r) }
-		}
-		return func() (object, error) { return object{}, held.Release(ctx) }
+		return func() (object, error) { return with(ctx, held, r) }
 	case "run":
-		finish := make(chan struct{})
-		a.finish[r.ID] = finish
-		return func() (object, error) { return a.run(ctx, r, finish) }
-	case "finish":
-		if finish := a.finish[r.Of]; finish != nil {
-			close(finish)
-			delete(a.finish, r.Of)
+		ends := make(chan end, 1)
+		a.ends[r.ID] = ends
+		return func() (object, error) { return a.run(ctx, r, ends) }
+	case "finish", "fail":
+		if ends := a.ends[r.Of]; ends != nil {
+			ends <- end{r.Value, map[string]error{"fail": errFailed}[r.Do]}
+			delete(a.ends, r.Of)
 		}
 	case "block":
 		return func() (object, error) {
@@ -230,7 +234,14 @@ func (a *adapter) acquire(ctx context.Context, r *request) (object, error) {
 	return a.keep(r, held, err)
 }
 
-func detach(ctx context.Context, held *rlock.Held, r *request) (object, error) {
+// with does what a request asks about a lock that is held.
+func with(ctx context.Context, held *rlock.Held, r *request) (object, error) {
+	switch r.Do {
+	case "look":
+		return object{"lost": held.Lost(), "remaining": held.Remaining().Milliseconds()}, nil
+	case "release":
+		return object{}, held.Release(ctx)
+	}
 	var options []rlock.Option
 	if r.Within != nil {
 		options = append(options, rlock.Lease(milliseconds(*r.Within)))
@@ -262,7 +273,7 @@ func (a *adapter) keep(r *request, held *rlock.Held, err error) (object, error) 
 	return answer, nil
 }
 
-func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (object, error) {
+func (a *adapter) run(ctx context.Context, r *request, ends chan end) (object, error) {
 	err := a.lock(r).Do(ctx, func(ctx context.Context, held *rlock.Held) error {
 		a.mutex.Lock()
 		a.held[r.Held] = held
@@ -278,37 +289,47 @@ func (a *adapter) run(ctx context.Context, r *request, finish chan struct{}) (ob
 				say(withReason(object{"lost": r.Held, "why": held.Err().Error()}, held.Err()))
 			}
 			return context.Cause(ctx)
-		case <-finish:
-			return nil
+		case it := <-ends:
+			return it.err
 		}
 	}, terms(r)...)
 	return object{}, err
 }
 
 // lead's work waits for `finish`, turn by turn.
-func (a *adapter) lead(ctx context.Context, r *request) error {
-	return a.locks.Lead(ctx, r.Lock, func(ctx context.Context, _ *rlock.Held) error {
-		finish := make(chan struct{})
-		a.mutex.Lock()
-		a.finish[r.ID] = finish
-		a.mutex.Unlock()
-		say(object{"began": r.ID})
+func (a *adapter) lead(ctx context.Context, r *request) (object, error) {
+	return object{}, a.locks.Lead(ctx, r.Lock, func(ctx context.Context, _ *rlock.Held) error {
 		defer say(object{"ended": r.ID})
-		defer a.forget(r.ID)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-finish:
-			return nil
-		}
+		_, err := a.work(ctx, r.ID)
+		return err
 	}, terms(r)...)
 }
 
-// forget has later requests to finish this work ignored.
-func (a *adapter) forget(id int64) {
+func (a *adapter) once(ctx context.Context, r *request) (object, error) {
+	value, err := a.locks.Once(ctx, r.Once, milliseconds(r.Keep), func(ctx context.Context, _ *rlock.Held) ([]byte, error) {
+		return a.work(ctx, r.ID)
+	}, terms(r)...)
+	return object{"value": string(value)}, err
+}
+
+// work waits to be stopped, or for a request that ends it. Later requests of that kind are ignored.
+func (a *adapter) work(ctx context.Context, id int64) ([]byte, error) {
+	ends := make(chan end, 1)
 	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	delete(a.finish, id)
+	a.ends[id] = ends
+	a.mutex.Unlock()
+	defer func() {
+		a.mutex.Lock()
+		defer a.mutex.Unlock()
+		delete(a.ends, id)
+	}()
+	say(object{"began": id})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case it := <-ends:
+		return []byte(it.value), it.err
+	}
 }
 
 func milliseconds(count int64) time.Duration { return time.Duration(count) * time.Millisecond }
@@ -328,7 +349,7 @@ func word(err error) string {
 		kind error
 		word string
 	}{
-		{rlock.ErrInDoubt, "in-doubt"}, {rlock.ErrLost, "lost"}, {rlock.ErrBusy, "busy"}, {rlock.ErrClosed, "closed"},
+		{errFailed, "failed"}, {rlock.ErrInDoubt, "in-doubt"}, {rlock.ErrLost, "lost"}, {rlock.ErrBusy, "busy"}, {rlock.ErrClosed, "closed"},
 		{context.Canceled, "cancelled"}, {rlock.ErrUnavailable, "unavailable"},
 		{rlock.ErrTooFewReplicas, "too-few-replicas"}, {rlock.ErrQueueFull, "queue-full"},
 		{rlock.ErrWrongKind, "wrong-kind"}, {rlock.ErrDeadlock, "deadlock"}, {rlock.ErrNoModule, "no-module"},
