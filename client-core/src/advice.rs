@@ -32,7 +32,7 @@ pub fn in_words(error: &Error) -> String {
              configuration"
         ),
         (ErrorKind::ModuleTooOld, _) => {
-            format!("the rlock module of {server} is too old to wait for locks: install 0.1.0 or newer")
+            format!("the rlock module of {server} is too old for this: install 0.1.0 or newer")
         }
         (ErrorKind::Unavailable, Some(Cause::Server(line))) => {
             format!("{server} cannot do it now ({line}): {}", not_now(line))

@@ -66,6 +66,8 @@ pub struct Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     Lock,
+    /// The stored answer, or the lock under which it is made.
+    Answer,
     /// The lock, which the holder has already: another process has handed it on.
     Adoption,
     /// A lease of a certain length for what this guard has, so that it can be handed on. What the longest lease was before.
@@ -151,6 +153,13 @@ enum State {
     Withdrawing(Pause),
 }
 
+impl Aim {
+    /// Whether it asks for a hold, and not for more of one that is there.
+    fn asks(self) -> bool {
+        matches!(self, Self::Lock | Self::Answer)
+    }
+}
+
 impl Grant {
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         iter::once(self).chain(&self.more)
@@ -194,7 +203,16 @@ impl Attempt {
         let holds: Vec<_> = self.holds().filter_map(|id| holds.get(&id)).collect();
         let keys: Vec<_> = holds.iter().map(|hold| &*hold.key).collect();
         let holder = holds.first().map_or(&[][..], |hold| &*hold.holder);
-        request::acquire(&self.terms, &keys, holder, self.asked, wait)
+        request::acquire(self.aim, &self.terms, &keys, holder, self.asked, wait)
+    }
+
+    fn verdict(&self, answer: Result<Reply, Fault>, lease: Leased) -> Result<Verdict, Fault> {
+        if self.aim != Aim::Answer {
+            return request::verdict(answer?, self.terms.fenced, lease);
+        }
+        let too_old =
+            |fault: Fault| if fault.is_unknown_command() { Fault { what: What::TooOld, ..fault } } else { fault };
+        request::verdict_or_answer(answer.map_err(too_old)?, lease)
     }
 
     /// The request that begins anew the lease of what was granted.
@@ -256,7 +274,7 @@ impl Engine {
         if named {
             hold.attempts.push_back(id);
         }
-        let has_crowd = !until.is_over(now) && aim != Aim::Adoption;
+        let has_crowd = !until.is_over(now) && aim.asks();
         let crowd = has_crowd.then(|| self.crowds.entry(hold.key.clone()).or_default().join());
         let attempt = Attempt {
             end,
@@ -266,8 +284,8 @@ impl Engine {
         };
         self.attempts.insert(id, attempt);
         match aim {
-            Aim::Lock if named => self.first_asks(hold_id),
-            Aim::Lock => self.asks(id),
+            Aim::Lock | Aim::Answer if named => self.first_asks(hold_id),
+            Aim::Lock | Aim::Answer => self.asks(id),
             Aim::Adoption | Aim::Extension { .. } => self.renews(id),
         }
     }
@@ -345,8 +363,10 @@ impl Engine {
         match &mut attempt.state {
             State::Asking => {
                 let lease = Leased { after: sent_at, length: attempt.asked };
-                match answer.and_then(|answer| request::verdict(answer, attempt.terms.fenced, lease)) {
+                match attempt.verdict(answer, lease) {
                     Ok(Verdict::Granted { tokens, lease }) => self.granted(id, tokens, lease, true),
+                    Ok(Verdict::Answered(Some(value))) => self.is_answered(id, value),
+                    Ok(Verdict::Answered(None)) => self.troubled(id, Fault::not_an_answer(), false),
                     Ok(Verdict::Busy) => self.busy(id),
                     Ok(Verdict::Waits) => self.waits(id),
                     Err(fault) => {
@@ -359,7 +379,7 @@ impl Engine {
                     }
                 }
             }
-            State::Renewing if attempt.aim != Aim::Lock => self.held_is_renewed(id, sent_at, answer),
+            State::Renewing if !attempt.aim.asks() => self.held_is_renewed(id, sent_at, answer),
             State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
                 // It may be another one's of the same owner, if what was granted to this one had ended by then.
                 Ok(true)
@@ -415,6 +435,19 @@ impl Engine {
         if is_granted(&answer) {
             attempt.doubt.deepens(&LATE);
         }
+    }
+
+    /// There is nothing to be done under its lock.
+    fn is_answered(&mut self, id: u64, value: Vec<u8>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        if std::mem::take(&mut attempt.is_awaited) {
+            self.effects.push(Effect::Notify(id, Answer::Answered(value)));
+            self.leaving += 1;
+        }
+        if let Some(ticket) = attempt.ticket.take() {
+            self.waits_no_more(&ticket);
+        }
+        self.left(id, false);
     }
 
     fn waits(&mut self, id: u64) {
@@ -476,6 +509,11 @@ impl Engine {
                 let is_trusted = self.holds.get(&hold).is_some_and(|hold| self.trusts(&hold.key, node));
                 let is_sure = is_trusted && !needs_renewal && self.is_session_open(node);
                 self.granted(id, tokens, lease, is_sure);
+            }
+            Ok(Verdict::Answered(_)) => {
+                // It is not told by the event, and may be gone by then.
+                self.attempts.entry(id).and_modify(|attempt| attempt.waits = false);
+                self.asks(id);
             }
             Ok(_) => self.busy(id),
             Err(mut fault) => {
@@ -712,7 +750,7 @@ impl Engine {
     }
 
     fn gives_back(&mut self, grant: &Grant) {
-        grant.all().for_each(|one| self.release(one, Lane::Own, None));
+        grant.all().for_each(|one| self.release(one, Lane::Own, None, None));
     }
 }
 

@@ -28,6 +28,7 @@ use super::{Answer, Asker, Body, CallerId, Effect, Engine, HoldId, Lane, Log, Ti
 use crate::error::{Cause, Error, ErrorKind};
 use crate::loss::Loss;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// For how many leases a server is asked that does not answer.
@@ -35,6 +36,13 @@ const LEASES_MAX: u32 = 10;
 
 /// Whether it was held until it was given back, as soon as that is known, or that it cannot be known.
 pub(super) type Released = Result<(), Error>;
+
+/// What is stored by a release.
+#[derive(Clone, Debug)]
+pub struct Answering {
+    pub value: Arc<[u8]>,
+    pub keep: Duration,
+}
 
 pub(super) struct Giving {
     hold: HoldId,
@@ -45,6 +53,9 @@ pub(super) struct Giving {
     /// Until when it was guaranteed when its release began, or why it was lost before.
     vouched: Vouched,
     caller: Option<CallerId>,
+    /// What is stored with it, and from which request on it is not.
+    answering: Option<Answering>,
+    bare_from: Option<u64>,
     /// Whether it is known what has become of it.
     pub is_told: bool,
     errand: u64,
@@ -72,11 +83,32 @@ impl Giving {
     fn is_vouched_at(&self, time: Instant) -> bool {
         self.vouched.as_ref().is_ok_and(|until| time < *until)
     }
+
+    /// From this request on it is a release like any other.
+    fn is_bare_from(&mut self, errand: u64) {
+        if self.answering.take().is_some() {
+            self.bare_from = Some(errand);
+        }
+    }
+
+    /// What it is that this request has released something.
+    fn success(&self, errand: u64, key: &[u8]) -> Released {
+        match self.bare_from {
+            Some(bare) if errand >= bare => Err(Error::because(ErrorKind::Unavailable, key, too_late().into())),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Engine {
     /// Gives back what a guard has.
-    pub(super) fn release(&mut self, grant: &Grant, lane: Lane, caller: Option<CallerId>) {
+    pub(super) fn release(
+        &mut self,
+        grant: &Grant,
+        lane: Lane,
+        caller: Option<CallerId>,
+        answering: Option<Answering>,
+    ) {
         let now = self.now;
         let gone =
             self.holds.get_mut(&grant.hold).map(|hold| (hold.guard_goes(grant.side, grant.guard, now), hold.is_kept()));
@@ -85,7 +117,9 @@ impl Engine {
             self.keep_no_more(grant.hold);
         }
         match (extent, caller) {
-            (Some(extent), caller) => self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, caller),
+            (Some(extent), caller) => {
+                self.give(grant.hold, grant.side, extent, grant.length, vouched, lane, caller, answering);
+            }
             // There was nothing to be released: it was lost before.
             (None, Some(caller)) => {
                 let lost = Error::lost(&grant.key, vouched.err().unwrap_or(Loss::Ended));
@@ -106,13 +140,14 @@ impl Engine {
         vouched: Vouched,
         lane: Lane,
         caller: Option<CallerId>,
+        answering: Option<Answering>,
     ) {
         let (id, now) = (self.next_id(), self.now);
         let Some(held) = self.holds.get_mut(&hold) else { return };
         held.users += 1;
         let (growing, short) = (Pause::growing(), Pause::short());
         let (errand, doubt, interrupted, listens, wakes_at) = Default::default();
-        let (is_told, began, until) = (false, now, now + lease);
+        let (is_told, began, until, bare_from) = (false, now, now + lease, None);
         let giving = Giving {
             hold,
             side,
@@ -121,6 +156,8 @@ impl Engine {
             lane,
             vouched,
             caller,
+            answering,
+            bare_from,
             is_told,
             errand,
             doubt,
@@ -164,14 +201,21 @@ impl Engine {
         }
         let (Some(giving), Some(held)) = (self.givings.get_mut(&id), self.holds.get(&hold)) else { return };
         giving.errand = errand;
-        let (bytes, lane) = (request::release(giving.side, held.names(), giving.extent), giving.lane);
+        if giving.answering.is_some() && !giving.is_vouched_at(now) {
+            giving.is_bare_from(errand);
+        }
+        let bytes = match &giving.answering {
+            Some(answering) => request::answer(held.names(), answering),
+            None => request::release(giving.side, held.names(), giving.extent),
+        };
+        let lane = giving.lane;
         self.ask(errand, Asker::Giving(id), hold, Body::Bytes(bytes), lane);
     }
 
     pub(super) fn giving_answered(&mut self, id: u64, errand: u64, answer: Result<Reply, Fault>) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         if giving.errand != errand {
-            return self.giving_answered_late(id, answer);
+            return self.giving_answered_late(id, errand, answer);
         }
         (giving.errand, giving.lane) = (0, Lane::Own);
         let (hold, side, extent) = (giving.hold, giving.side, giving.extent);
@@ -183,7 +227,7 @@ impl Engine {
         }
         match (answer.and_then(|answer| request::released(&answer)), extent) {
             (Ok(true), _) => {
-                self.tells(id, Ok(()));
+                self.succeeds(id, errand);
                 if extent == Extent::All {
                     self.holds.entry(hold).and_modify(|hold| hold.all_given_back(side));
                 }
@@ -215,8 +259,14 @@ impl Engine {
     }
 
     fn all_failed(&mut self, id: u64, fault: Fault) {
-        let (now, patience) = (self.now, self.settings.patience);
+        let (now, patience, next) = (self.now, self.settings.patience, self.next_id());
         let Some(giving) = self.givings.get_mut(&id) else { return };
+        if !fault.may_pass() && giving.answering.is_some() && !fault.is_overwritten() {
+            giving.is_bare_from(next);
+            let key = self.holds.get(&giving.hold).map(|hold| hold.key.clone()).unwrap_or_default();
+            self.tells(id, Err(fault.into_error(&key)));
+            return self.gives(id);
+        }
         if !fault.may_pass() {
             return self.tells_fault(id, fault);
         }
@@ -246,7 +296,9 @@ impl Engine {
 
     /// The server says that it is not held.
     fn is_absent(&mut self, id: u64, loss: Loss) {
-        let Some(giving) = self.givings.get(&id) else { return };
+        let next = self.next_id();
+        let Some(giving) = self.givings.get_mut(&id) else { return };
+        giving.is_bare_from(next);
         let Some(hold) = self.holds.get(&giving.hold) else { return };
         let again = loss == Loss::NotHeld && giving.extent == Extent::All && hold.is_doubtful(giving.side);
         self.listens(id, Absence { at: self.now, loss, again });
@@ -258,28 +310,28 @@ impl Engine {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         giving.listens = Some(absence);
         if giving.is_told || !giving.doubt.may_clear() {
-            self.heard_enough(id, false);
+            self.heard_enough(id);
         } else {
             giving.wakes_at = Some(until);
             self.timers.insert((until, Timer::Giving(id)));
         }
     }
 
-    pub(super) fn giving_answered_late(&mut self, id: u64, answer: Result<Reply, Fault>) {
+    pub(super) fn giving_answered_late(&mut self, id: u64, errand: u64, answer: Result<Reply, Fault>) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         giving.doubt.hears(&answer);
         let may_clear = giving.doubt.may_clear();
         // If not, that request has given nothing back.
         let was_held = answer.and_then(|answer| request::released(&answer)).unwrap_or(false);
         if was_held {
-            self.tells(id, Ok(()));
+            self.succeeds(id, errand);
         }
         if was_held || !may_clear {
-            self.heard_enough(id, was_held);
+            self.heard_enough(id);
         }
     }
 
-    fn heard_enough(&mut self, id: u64, was_held: bool) {
+    fn heard_enough(&mut self, id: u64) {
         let Some(giving) = self.givings.get_mut(&id) else { return };
         let Some(Absence { at, loss, again }) = giving.listens.take() else { return };
         giving.doubt.stays();
@@ -291,7 +343,7 @@ impl Engine {
             (None, None) if has_ended => Error::because(ErrorKind::Unavailable, &hold.key, too_late().into()),
             (None, _) => Error::lost(&hold.key, loss),
         };
-        self.tells(id, if was_held { Ok(()) } else { Err(error) });
+        self.tells(id, Err(error));
         match self.givings.get_mut(&id).filter(|_| again) {
             Some(giving) => {
                 let at = (self.now + giving.growing.next()).min(giving.until);
@@ -315,9 +367,17 @@ impl Engine {
         };
         giving.wakes_at = None;
         match giving.listens {
-            Some(_) => self.heard_enough(id, false),
+            Some(_) => self.heard_enough(id),
             None => self.gives(id),
         }
+    }
+
+    fn succeeds(&mut self, id: u64, errand: u64) {
+        let Some((giving, hold)) = self.givings.get(&id).and_then(|it| Some((it, self.holds.get(&it.hold)?))) else {
+            return;
+        };
+        let success = giving.success(errand, &hold.key);
+        self.tells(id, success);
     }
 
     /// Only the first result is told. A lock that was lost before its release stays lost, whatever the server says of

@@ -38,6 +38,7 @@ pub use address::{Access, Address, Place};
 pub use attempt::{Aim, Grant, Outcome, Wish};
 pub use error::{Error, ErrorKind};
 pub use fault::Fault;
+pub use giving_back::Answering;
 pub use handed::Handed;
 pub use hold::GuardId;
 pub use kept::Kept;
@@ -111,6 +112,13 @@ pub enum Event<'a> {
     },
     /// A guard goes, and what it has stays at the server.
     Detach(Grant),
+    /// A guard goes, and an answer is stored in the step that releases the lock.
+    Answer {
+        grant: Grant,
+        answering: Answering,
+        lane: Lane,
+        caller: CallerId,
+    },
     /// A command as it is: to the server that has the key, or to this one. An empty one only wants a connection.
     Ask {
         key: Name,
@@ -160,6 +168,8 @@ pub enum Effect {
 #[derive(Debug)]
 pub enum Answer {
     Acquired(Outcome),
+    /// There is an answer already.
+    Answered(Vec<u8>),
     /// Or extended.
     Released(Result<(), Error>),
     /// To a command; nil where nothing but the answer itself was wanted.
@@ -319,7 +329,11 @@ impl Engine {
             Event::Abandon(caller) => self.abandon(caller),
             Event::Release { grant, lane, caller } => {
                 let lane = self.lane_of(&grant.key, lane);
-                self.release(&grant, lane, caller);
+                self.release(&grant, lane, caller, None);
+            }
+            Event::Answer { grant, answering, lane, caller } => {
+                let lane = self.lane_of(&grant.key, lane);
+                self.release(&grant, lane, Some(caller), Some(answering));
             }
             Event::Extend { grant, length, caller } => self.extend(caller, &grant, length),
             Event::Detach(grant) => self.detach(&grant),

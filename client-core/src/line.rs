@@ -296,7 +296,7 @@ impl Engine {
         errand.gate.into_iter().for_each(|hold| self.has_come(hold, errand.id));
         match errand.asker {
             Asker::Attempt(attempt) => self.attempt_answered_late(attempt, answer),
-            Asker::Giving(giving) => self.giving_answered_late(giving, answer),
+            Asker::Giving(giving) => self.giving_answered_late(giving, errand.id, answer),
             Asker::Renewal(hold) => self.renewal_answered(hold, errand.id, sent_at, answer),
             _ => {}
         }

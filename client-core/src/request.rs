@@ -1,6 +1,8 @@
 //! The RLOCK commands as they are sent, and their answers as types.
 
+use super::attempt::Aim;
 use super::fault::Fault;
+use super::giving_back::Answering;
 use super::resp::{self, Reply, write};
 use super::terms::{Side, Terms};
 use rlock_core::lock::{self, Lease, Limit};
@@ -19,6 +21,8 @@ pub enum Verdict {
     Busy,
     /// An event of its session will tell.
     Waits,
+    /// There is an answer: this, or one that is to be asked for.
+    Answered(Option<Vec<u8>>),
 }
 
 /// A lease that lasts at least for so long after that time, which was read before the server was asked.
@@ -56,9 +60,10 @@ pub enum Extent {
 /// A wait in the server, for a request that cannot be granted at once: by which session and ticket, and how long.
 pub struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
 
-/// For one lock or permit, or for several locks at once.
-pub fn acquire(terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
+/// For one lock or permit, or for several locks at once; or for an answer, or the lock under which it is made.
+pub fn acquire(aim: Aim, terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
     let command = match (terms.side, keys.len()) {
+        _ if aim == Aim::Answer => &words::ONCE,
         (Side::Plain, 2..) => &words::MACQUIRE,
         (Side::Plain, _) if terms.permits.is_some() => &words::PACQUIRE,
         (Side::Plain, _) => &words::ACQUIRE,
@@ -111,6 +116,17 @@ pub fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec
     written(&words::RELEASE, &Request { keys: &[key], holder: Some(holder), side, all, ..Request::default() })
 }
 
+/// Releases all, and stores the answer for as long as it is to be kept.
+pub fn answer((key, holder): (&[u8], &[u8]), Answering { value, keep }: &Answering) -> Vec<u8> {
+    let (value, keep) = (Some(&**value), Lease::from_ms(milliseconds(*keep)));
+    written(&words::ANSWER, &Request { keys: &[key], holder: Some(holder), value, keep, ..Request::default() })
+}
+
+/// Removes the answer.
+pub fn forget(key: &[u8]) -> Vec<u8> {
+    lock::names::answer(key, |answer| encoded(&[b"DEL", answer]))
+}
+
 pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
     let lease = Lease::from_ms(milliseconds(lease));
     written(&words::RENEW, &Request { keys: &[key], holder: Some(holder), lease, ..Request::default() })
@@ -149,13 +165,21 @@ pub fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fa
     match answer {
         Reply::Nil if !fenced => Ok(Verdict::Granted { tokens: Vec::new(), lease: Some(lease) }),
         Reply::Int(_) => Ok(Verdict::Busy),
-        Reply::Text(word) if word == b"WAITING" => Ok(Verdict::Waits),
+        Reply::Word(word) if word == b"WAITING" => Ok(Verdict::Waits),
         Reply::List(pair) => match &pair[..] {
             [Reply::Nil, tokens] => granted(tokens, Some(lease)),
             [Reply::Int(_), _] => Ok(Verdict::Busy),
             _ => Err(Fault::not_an_answer()),
         },
         _ => Err(Fault::not_an_answer()),
+    }
+}
+
+/// The same, where there may be an answer already.
+pub fn verdict_or_answer(answer: Reply, lease: Leased) -> Result<Verdict, Fault> {
+    match answer {
+        Reply::Text(value) => Ok(Verdict::Answered(Some(value))),
+        other => verdict(other, false, lease),
     }
 }
 
@@ -175,6 +199,7 @@ fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
         ("granted", Reply::Nil) => Ok(Verdict::Granted { tokens: Vec::new(), lease }),
         ("granted", tokens) => granted(tokens, lease),
         ("timeout", _) => Ok(Verdict::Busy),
+        ("answered", _) => Ok(Verdict::Answered(None)),
         ("error", line) => Err(Fault::of_answer(line.text()?.to_owned())),
         _ => return None,
     };

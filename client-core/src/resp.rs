@@ -9,6 +9,8 @@ pub enum Reply {
     Int(i64),
     /// A text or any bytes.
     Text(Vec<u8>),
+    /// A word of the server's own, such as `OK`.
+    Word(Vec<u8>),
     /// Several answers in one.
     List(Vec<Reply>),
     /// An error within a list, as the server's line has it.
@@ -134,7 +136,8 @@ impl Reader {
             let (mark, line) = unread[..end].split_first().ok_or(Garbled)?;
             let length = |line: &[u8]| usize::try_from(number(line)?).map_err(|_| Garbled);
             let reply = match mark {
-                b'+' | b',' | b'(' => Some(Reply::Text(line.to_vec())),
+                b'+' => Some(Reply::Word(line.to_vec())),
+                b',' | b'(' => Some(Reply::Text(line.to_vec())),
                 b'-' => Some(Reply::Error(String::from_utf8_lossy(line).into_owned())),
                 b':' => Some(Reply::Int(number(line)?)),
                 b'#' => Some(Reply::Int(i64::from(line == b"t"))),
@@ -182,7 +185,7 @@ impl Reply {
     /// The text that it is, if it is UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        if let Self::Text(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
+        if let Self::Text(bytes) | Self::Word(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
     }
 
     /// The number that it is, or that its text tells.
@@ -208,9 +211,9 @@ mod tests {
 
     #[test]
     fn answers_are_read_wherever_they_are_cut() {
-        let text = |text: &str| Reply::Text(text.into());
+        let [text, word] = [Reply::Text, Reply::Word].map(|reply| move |text: &str| reply(text.into()));
         for (bytes, reply) in [
-            ("+WAITING\r\n", text("WAITING")),
+            ("+WAITING\r\n", word("WAITING")),
             ("$-1\r\n", Reply::Nil),
             ("*-1\r\n", Reply::Nil),
             ("_\r\n", Reply::Nil),
@@ -220,8 +223,8 @@ mod tests {
             ("$0\r\n\r\n", text("")),
             ("*0\r\n", Reply::List(vec![])),
             ("*2\r\n*1\r\n$-1\r\n:3\r\n", Reply::List(vec![Reply::List(vec![Reply::Nil]), Reply::Int(3)])),
-            ("%1\r\n+a\r\n#t\r\n", Reply::List(vec![text("a"), Reply::Int(1)])),
-            (">1\r\n+a\r\n", Reply::List(vec![text("a")])),
+            ("%1\r\n+a\r\n#t\r\n", Reply::List(vec![word("a"), Reply::Int(1)])),
+            (">1\r\n+a\r\n", Reply::List(vec![word("a")])),
         ] {
             for cut in 0..bytes.len() {
                 let mut reader = Reader::default();

@@ -6,10 +6,7 @@ use crate::held_lock::HeldLock;
 use futures_util::StreamExt;
 use futures_util::future::{Either, OptionFuture, join_all, select};
 use futures_util::stream::FuturesUnordered;
-use rlock_client_core::Error;
-use rlock_client_core::Fault;
-use rlock_client_core::Loss;
-use rlock_client_core::Terms;
+use rlock_client_core::{Answering, Error, Fault, Loss, Terms};
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
@@ -102,31 +99,52 @@ impl<F> Guard<F> {
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss), if the work was stopped, or was not protected to its end: the
     /// server says that the lock is not held, or the lease was not guaranteed any more and the server does not reply.
-    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, Error> {
-        let done = {
-            let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
-            // What has passed by the clock has passed, whatever this program's timers have come to.
-            poll_fn(|context| match lost.as_mut().poll(context) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending if self.is_lost() => Poll::Ready(None),
-                Poll::Pending => work.as_mut().poll(context).map(Some),
-            })
-            .await
-        };
+    pub async fn run<T>(mut self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let done = self.until_lost(work).await?;
+        self.ends(None).await?;
+        Ok(done)
+    }
+
+    /// Does the work while the lock is held.
+    pub(crate) async fn until_lost<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
+        // What has passed by the clock has passed, whatever this program's timers have come to.
+        let done = poll_fn(|context| match lost.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending if self.is_lost() => Poll::Ready(None),
+            Poll::Pending => work.as_mut().poll(context).map(Some),
+        });
+        done.await.ok_or_else(|| Error::lost(self.names(), self.loss().unwrap_or(Loss::Ended)))
+    }
+
+    /// Releases it behind work that is done, and stores an answer with that, if there is one. Returns whether the server has
+    /// said that this is done; if it has said nothing, the work was protected all the same.
+    pub(crate) async fn ends(&mut self, answering: Option<Answering>) -> Result<bool, Error> {
         let (names, loss) = (self.names(), self.loss());
-        let Some(done) = done else { return Err(Error::lost(names, loss.unwrap_or(Loss::Ended))) };
+        let is_release = answering.is_none();
         let limit = OptionFuture::from(self.locks.first().map(HeldLock::answer_limit));
-        let error = match heard(select(pin!(self.release()), pin!(limit))).await {
-            Either::Left((Ok(()), _)) => return Ok(done),
+        let ended = match answering {
+            Some(answering) => Either::Left(OptionFuture::from(self.locks.first_mut().map(|it| it.answer(answering)))),
+            None => Either::Right(self.release_all()),
+        };
+        let ended = async move {
+            match ended {
+                Either::Left(answered) => answered.await.unwrap_or(Ok(())),
+                Either::Right(released) => released.await,
+            }
+        };
+        let error = match heard(select(pin!(ended), pin!(limit))).await {
+            Either::Left((Ok(()), _)) => return Ok(true),
             Either::Left((Err(error), _)) => error,
             Either::Right(_) => Error::in_doubt(&names, Fault::timed_out().cause),
         };
         match (loss, error.loss()) {
             (Some(loss), _) => Err(Error::lost(names, loss)),
             (None, Some(Loss::NotHeld | Loss::Overwritten(_))) => Err(error),
+            (None, _) if !is_release && !error.is_lost() && !error.is_unavailable() => Err(error),
             (None, _) => {
                 log(Level::WARN, || move || warn!(lock = %names, %error, "released, but without a reply"));
-                Ok(done)
+                Ok(false)
             }
         }
     }
@@ -187,6 +205,10 @@ impl<F> Guard<F> {
     /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
     /// ended.
     pub async fn release(mut self) -> Result<(), Error> {
+        self.release_all().await
+    }
+
+    async fn release_all(&mut self) -> Result<(), Error> {
         // Not `FuturesUnordered`, which wakes its task for nothing, and with it another thread.
         let released = heard(join_all(self.locks.iter_mut().map(HeldLock::release))).await;
         // A loss says more than a doubt, and both say more than a server that does not reply.

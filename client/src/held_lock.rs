@@ -5,7 +5,7 @@ use crate::lease::{Lease, Lost};
 use crate::logs;
 use crate::shell::Shared;
 use crate::told::Telling;
-use rlock_client_core::{Aim, Answer, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
+use rlock_client_core::{Aim, Answer, Answering, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::iter;
@@ -31,8 +31,24 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, wish: Wish, token: Option<u64>) 
     Ok(held)
 }
 
-/// All that was wanted, in this order. `None`: it was not free, for as long as the caller was willing to wait.
+/// What an attempt came to.
+pub(crate) enum Attempted {
+    /// All that was wanted, in this order.
+    Held(Vec<HeldLock>),
+    /// There is an answer already.
+    Answered(Vec<u8>),
+    /// It was not free, for as long as the caller was willing to wait.
+    Busy,
+}
+
 pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<Vec<HeldLock>>, Error> {
+    match attempt(shared, wish).await? {
+        Attempted::Held(held) => Ok(Some(held)),
+        Attempted::Answered(_) | Attempted::Busy => Ok(None),
+    }
+}
+
+pub(crate) async fn attempt(shared: &Arc<Shared>, wish: Wish) -> Result<Attempted, Error> {
     shared.thread.check(&wish.key)?;
     let (lane, is_adopted) = (shared.lane(&wish.key), wish.aim == Aim::Adoption);
     let (caller, telling) = shared.asks(|caller| Event::Acquire { caller, wish, lane });
@@ -58,14 +74,16 @@ struct Acquiring<'a> {
 }
 
 impl Future for Acquiring<'_> {
-    type Output = Result<Option<Vec<HeldLock>>, Error>;
+    type Output = Result<Attempted, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, leases) = ready!(Pin::new(&mut self.telling).poll(context));
         self.is_over = true;
         Poll::Ready(match answer {
-            Answer::Acquired(outcome) => outcome.map(|grant| grant.map(|grant| held(self.shared, grant, leases))),
-            Answer::Released(_) | Answer::Replied(_) => Ok(None),
+            Answer::Acquired(Ok(Some(grant))) => Ok(Attempted::Held(held(self.shared, grant, leases))),
+            Answer::Acquired(Err(error)) => Err(error),
+            Answer::Answered(value) => Ok(Attempted::Answered(value)),
+            Answer::Acquired(Ok(None)) | Answer::Released(_) | Answer::Replied(_) => Ok(Attempted::Busy),
         })
     }
 }
@@ -146,19 +164,33 @@ impl HeldLock {
 
     /// Gives it back, and waits for the server's word. What is sent is on its way before this is awaited.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
-        let (about, lease) = (self.grant.key.clone(), self.lease.clone());
+        let telling = self.ends(|grant, lane, caller| Event::Release { grant, lane, caller: Some(caller) });
+        self.ended(telling)
+    }
+
+    /// The same, and an answer is stored in the same step. It waits for the server's word that it is.
+    pub(crate) fn answer(&mut self, answering: Answering) -> impl Future<Output = Result<(), Error>> + use<> {
+        let telling = self.ends(|grant, lane, caller| Event::Answer { grant, answering, lane, caller });
+        self.ended(telling)
+    }
+
+    /// `None`: it has gone already, or is another process's.
+    fn ends(&mut self, event: impl FnOnce(Grant, Lane, CallerId) -> Event<'static>) -> Option<Telling> {
         let is_here = self.shared.thread.is_here();
-        let telling = is_here.then(|| self.goes()).flatten().map(|grant| {
+        is_here.then(|| self.goes()).flatten().map(|grant| {
             let lane = self.shared.lane(&grant.key);
-            self.shared.asks(|caller| Event::Release { grant, lane, caller: Some(caller) }).1
-        });
+            self.shared.asks(|caller| event(grant, lane, caller)).1
+        })
+    }
+
+    fn ended(&self, telling: Option<Telling>) -> impl Future<Output = Result<(), Error>> + use<> {
+        let (about, lease) = (self.grant.key.clone(), self.lease.clone());
         async move {
             match telling {
-                // A forked process holds nothing.
                 None => Err(Error::lost(&about, lease.loss())),
                 Some(telling) => match telling.await.0 {
                     Answer::Released(released) => released,
-                    Answer::Acquired(_) | Answer::Replied(_) => Err(Error::new(ErrorKind::Unavailable, &about)),
+                    _ => Err(Error::new(ErrorKind::Unavailable, &about)),
                 },
             }
         }
@@ -206,7 +238,7 @@ impl Handing {
         asking.caller = None;
         match answer {
             Answer::Released(extended) => extended,
-            Answer::Acquired(_) | Answer::Replied(_) => Err(Error::new(ErrorKind::Unavailable, about)),
+            _ => Err(Error::new(ErrorKind::Unavailable, about)),
         }
     }
 

@@ -48,6 +48,13 @@
 //! | another lease for this lock | [`lease(time)`](Lock::lease) |
 //! | a lease that ends by itself, whatever happens | [`fixed_lease(time)`](Lock::fixed_lease) |
 //!
+//! And there are two ways that are more than a lock:
+//!
+//! | you want | call |
+//! |---|---|
+//! | one process of many to do a job, for as long as they run | [`lock.lead(work)`](Lock::lead) |
+//! | one caller of many to do the work, and all to get its answer | [`locks.once(key, keep)`](Locks::once), then [`run(work)`](Once::run) |
+//!
 //! There are three ways to acquire:
 //!
 //! | you want | call |
@@ -139,6 +146,9 @@
 //! **Release is a call, drop is best effort.** [`Guard::release`] waits for the server's answer. Dropping a guard
 //! releases it in the background, and nobody learns the result. If the program ends right after the drop, the lock
 //! stays taken until its lease ends; [`Locks::settle`] waits for everything that goes on in the background.
+//!
+//! **To hand a lock on** to another process without a moment in which it is free, call [`Guard::detach`] here, and there
+//! [`Locks::adopt`] with the text that it returned.
 //!
 //! # Cancel safety
 //!
@@ -334,18 +344,21 @@ mod certificates;
 #[cfg(feature = "commands")]
 mod commands;
 mod fencing;
+mod flights;
 mod foreign;
 mod guard;
 mod handing;
 mod held_lock;
 mod here;
 mod kind;
+mod lead;
 mod lease;
 mod lock;
 mod locks;
 mod logs;
 mod mutex;
 mod names;
+mod once;
 mod options;
 mod shell;
 #[cfg(feature = "testing")]
@@ -363,6 +376,7 @@ pub use guard::Guard;
 pub use kind::{Permit, Several, Single};
 pub use lock::{Lock, ReadWriteLock};
 pub use locks::Locks;
+pub use once::{Begun, Lead, Once};
 pub use options::Options;
 #[cfg(feature = "commands")]
 #[doc(inline)]

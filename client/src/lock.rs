@@ -212,6 +212,10 @@ impl<F, K> Lock<F, K> {
         }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn shown(&self) -> String {
         self.names.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join(", ")
     }

@@ -167,7 +167,7 @@ fn lines(reply: &Reply) -> Option<Lines> {
 
 pub fn text(reply: &Reply) -> Option<String> {
     match reply {
-        Reply::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Reply::Text(bytes) | Reply::Word(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     }
 }

@@ -60,7 +60,7 @@ pub fn list<T>(reply: Reply, each: impl Fn(Fields) -> Option<T>) -> Option<Vec<T
 
 pub fn bytes(reply: Reply) -> Option<Vec<u8>> {
     match reply {
-        Reply::Text(bytes) => Some(bytes),
+        Reply::Text(bytes) | Reply::Word(bytes) => Some(bytes),
         _ => None,
     }
 }

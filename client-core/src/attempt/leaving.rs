@@ -4,7 +4,7 @@
 use super::super::pause::Pause;
 use super::super::request::{Cancelled, Extent};
 use super::super::{Asker, Effect, Engine, Lane, Timer};
-use super::{Aim, Attempt, LATE, Outcome, State};
+use super::{Attempt, LATE, Outcome, State};
 use crate::loss::Loss;
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
     pub(super) fn leaves(&mut self, id: u64) {
         self.leave_crowd(id);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        if attempt.aim != Aim::Lock {
+        if !attempt.aim.asks() {
             return self.quits(id, false);
         }
         let is_granted = matches!(attempt.state, State::Renewing | State::Pausing { granted: true });
@@ -103,7 +103,7 @@ impl Engine {
                 false if hold.named => Extent::One,
                 _ => Extent::All,
             };
-            self.give(hold_id, side, extent, lease, Err(Loss::Ended), Lane::Own, None);
+            self.give(hold_id, side, extent, lease, Err(Loss::Ended), Lane::Own, None, None);
         }
         self.forget_attempt(id);
     }

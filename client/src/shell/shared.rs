@@ -12,6 +12,7 @@ use super::dial::Dialer;
 use super::scout::{self, Scout, Sentinels};
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
+use crate::flights::Flights;
 use crate::foreign::{self, heard};
 use crate::lease::Lease;
 use crate::logs;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub thread: Thread,
     /// What all holders but those of owners begin with: the process's name, if it has one, and a uuid.
     pub identity: String,
+    /// The callers that share one request for an answer.
+    pub flights: Arc<Flights>,
     dialer: Dialer,
     inner: Mutex<Inner>,
     /// Somebody has to know where locks are.
@@ -107,6 +110,7 @@ impl Shared {
             settings,
             thread,
             identity,
+            flights: Arc::default(),
             dialer,
             inner,
             looks,
@@ -181,7 +185,9 @@ impl Shared {
             let Inner { engine, sockets, callers, leases, alarm, stays, .. } = &mut *inner;
             match &event {
                 Event::Abandon(caller) => abandoned = callers.remove(caller),
-                Event::Release { grant, .. } | Event::Detach(grant) => released = leases.remove(&grant.guard),
+                Event::Release { grant, .. } | Event::Answer { grant, .. } | Event::Detach(grant) => {
+                    released = leases.remove(&grant.guard)
+                }
                 _ => {}
             }
             callers.extend(caller);
@@ -307,7 +313,7 @@ impl Shared {
         let (_, telling) = self.asks(event);
         let answer = match heard(telling).await.0 {
             Answer::Replied(answer) => answer,
-            Answer::Acquired(_) | Answer::Released(_) => Err(Fault::broken()),
+            Answer::Acquired(_) | Answer::Answered(_) | Answer::Released(_) => Err(Fault::broken()),
         };
         answer.map_err(|fault| fault.into_error(about))
     }

@@ -3,7 +3,7 @@
 //!
 //! Everything else is [`rlock_client`]'s. Nothing here knows of an interpreter.
 
-use rlock_client::{Access, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Reply, Unfenced};
+use rlock_client::{Access, Begun, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Reply, Unfenced};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -160,6 +160,41 @@ pub async fn adopt(locks: Locks, text: Vec<u8>) -> Result<Held, Error> {
     let guard = locks.adopt(text).await?;
     let tokens = guard.tokens().to_vec();
     Ok(Held { guard: guard.unfenced(), tokens })
+}
+
+/// How an answer is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub key: Vec<u8>,
+    /// For how long the answer is kept.
+    pub keep: Duration,
+    /// How long it may take. Zero: it is tried once. None: for ever.
+    pub wait: Option<Duration>,
+    /// None: the client's.
+    pub lease: Option<Duration>,
+    pub max_waiters: Option<u32>,
+}
+
+/// The answer, or the lead: whoever has that does the work, and ends it by [`Lead::answer`](rlock_client::Lead::answer) or
+/// [`Lead::give_up`](rlock_client::Lead::give_up).
+///
+/// # Cancel safety
+/// Dropped, it leaves neither a waiter nor a hold behind.
+///
+/// # Errors
+/// As [`Once::begin`](rlock_client::Once::begin).
+pub async fn once(locks: Locks, asked: Asked) -> Result<Begun, Error> {
+    let mut once = locks.once(asked.key, asked.keep);
+    if let Some(limit) = asked.wait {
+        once = once.wait(limit);
+    }
+    if let Some(lease) = asked.lease {
+        once = once.lease(lease);
+    }
+    if let Some(count) = asked.max_waiters {
+        once = once.max_waiters(count);
+    }
+    once.begin().await
 }
 
 async fn held<K>(mut lock: Lock<Unfenced, K>, terms: &Terms) -> Result<Held, Error> {

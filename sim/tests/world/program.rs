@@ -247,6 +247,7 @@ impl Program {
                         heard.push(Heard::Released(self.releases.remove(place), result));
                     }
                 }
+                Answer::Answered(_) => unreachable!("no program asks for an answer"),
                 Answer::Replied(_) => self.settles.retain(|caller| *caller != id),
             }
         }

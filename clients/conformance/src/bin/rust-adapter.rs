@@ -25,7 +25,45 @@ struct Adapter {
     held: RefCell<HashMap<String, Guard>>,
     /// By the number of the request.
     going_on: RefCell<HashMap<u64, GoingOn>>,
-    work: RefCell<HashMap<u64, oneshot::Sender<()>>>,
+    /// How work that goes on is to end: with this value, or without one.
+    work: RefCell<HashMap<u64, oneshot::Sender<Option<String>>>>,
+}
+
+/// Why work under a lock has no result.
+enum Failed {
+    Client(Error),
+    Itself,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Client(error)
+    }
+}
+
+/// Work that goes on.
+struct Working {
+    adapter: Rc<Adapter>,
+    id: u64,
+    finished: oneshot::Receiver<Option<String>>,
+}
+
+impl Working {
+    fn begin(adapter: &Rc<Adapter>, id: u64) -> Self {
+        let (finish, finished) = oneshot::channel();
+        adapter.work.borrow_mut().insert(id, finish);
+        Self { adapter: Rc::clone(adapter), id, finished }
+    }
+
+    async fn end(&mut self) -> Result<String, Failed> {
+        (&mut self.finished).await.ok().flatten().ok_or(Failed::Itself)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.adapter.work.borrow_mut().remove(&self.id);
+    }
 }
 
 struct GoingOn {
@@ -69,7 +107,7 @@ impl Adapter {
     fn begin(self: &Rc<Self>, request: Value) {
         let id = request["id"].as_u64().expect("requests have numbers");
         let (adapter, (end, ended)) = (Rc::clone(self), oneshot::channel());
-        let can_end = matches!(request["do"].as_str(), Some("acquire" | "run"));
+        let can_end = matches!(request["do"].as_str(), Some("acquire" | "run" | "once" | "lead"));
         let task = spawn_local(async move {
             let outcome = adapter.until_ended(id, &request, ended).await;
             if can_end {
@@ -107,7 +145,11 @@ impl Adapter {
             "release" => self.guard(request)?.release().await.map(|()| json!({})).map_err(failure),
             "look" => self.look(request),
             "run" => self.run(id, request).await,
-            "finish" => self.finish(&number(request, "of")?),
+            "once" => self.once(id, request).await,
+            "forget" => self.locks()?.forget(text(request, "once")?).await.map(|()| json!({})).map_err(failure),
+            "lead" => self.lead(id, request).await,
+            "finish" => self.finish(&number(request, "of")?, Some(text(request, "value").unwrap_or_default())),
+            "fail" => self.finish(&number(request, "of")?, None),
             "block" => {
                 std::thread::sleep(Duration::from_millis(number(request, "for")?));
                 Ok(json!({}))
@@ -134,7 +176,7 @@ impl Adapter {
             ..Settings::default()
         };
         *self.locks.borrow_mut() = Some(settings.connect(place).await.map_err(failure)?);
-        Ok(json!({"without": ["forget", "lead", "once"]}))
+        Ok(json!({"without": []}))
     }
 
     fn locks(&self) -> Result<Locks, Failure> {
@@ -201,22 +243,63 @@ impl Adapter {
         Ok(json!({"lost": remaining.is_zero(), "remaining": millis(remaining)}))
     }
 
-    async fn run(&self, id: u64, request: &Value) -> Outcome {
+    async fn run(self: &Rc<Self>, id: u64, request: &Value) -> Outcome {
         let Held { guard, tokens } = self.acquired(request).await?;
-        let (finish, finished) = oneshot::channel();
-        self.work.borrow_mut().insert(id, finish);
+        let mut working = Working::begin(self, id);
         let work = async {
             say(&json!({"began": id, "token": tokens.first()}));
-            let _ = finished.await;
+            let _ = working.end().await;
         };
-        let ran = guard.run(work).await;
-        self.work.borrow_mut().remove(&id);
-        ran.map(|()| json!({})).map_err(failure)
+        guard.run(work).await.map(|()| json!({})).map_err(failure)
     }
 
-    fn finish(&self, of: &u64) -> Outcome {
+    async fn once(self: &Rc<Self>, id: u64, request: &Value) -> Outcome {
+        let keep = Duration::from_millis(number(request, "keep")?);
+        let mut once = self.locks()?.once(text(request, "once")?, keep);
+        if let Some(limit) = time(request, "wait")? {
+            once = once.wait(limit);
+        }
+        if let Some(lease) = time(request, "lease")? {
+            once = once.lease(lease);
+        }
+        if let Some(count) = small(request, "max_waiters")? {
+            once = once.max_waiters(count);
+        }
+        let work = async {
+            let mut working = Working::begin(self, id);
+            say(&json!({"began": id}));
+            working.end().await.map(String::into_bytes)
+        };
+        let value = once.run(work).await.map_err(failed)?;
+        Ok(json!({"value": String::from_utf8_lossy(&value)}))
+    }
+
+    async fn lead(self: &Rc<Self>, id: u64, request: &Value) -> Outcome {
+        struct Turn(Working);
+        impl Drop for Turn {
+            fn drop(&mut self) {
+                say(&json!({"ended": self.0.id}));
+            }
+        }
+        let lock = self.locks()?.lock(text(request, "lock")?);
+        let lock = match time(request, "lease")? {
+            Some(lease) => lock.lease(lease),
+            None => lock,
+        };
+        let led = lock.lead(|_| {
+            let mut turn = Turn(Working::begin(self, id));
+            say(&json!({"began": id}));
+            async move { turn.0.end().await.map(drop) }
+        });
+        match led.await {
+            Ok(never) => match never {},
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn finish(&self, of: &u64, value: Option<String>) -> Outcome {
         if let Some(finish) = self.work.borrow_mut().remove(of) {
-            let _ = finish.send(());
+            let _ = finish.send(value);
         }
         Ok(json!({}))
     }
@@ -244,6 +327,13 @@ impl Adapter {
 
 fn failure(error: Error) -> Failure {
     (word(&error), error.to_string(), error.loss().map(|loss| loss.word()))
+}
+
+fn failed(failed: Failed) -> Failure {
+    match failed {
+        Failed::Client(error) => failure(error),
+        Failed::Itself => ("failed", "as it was asked for".to_owned(), None),
+    }
 }
 
 fn mistake(request: &Value, field: &str) -> Failure {

@@ -1,0 +1,129 @@
+//! Callers of one client that ask for the same answer share one request. A *flight* is all of them: its first caller asks the
+//! server, and the others wait for what that comes to. If it comes to no answer, the next of them begins a flight of its own,
+//! with the others behind it.
+
+use crate::mutex::lock;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot::{self, Receiver, Sender};
+
+type Name = Arc<[u8]>;
+
+/// By the key, the callers that wait behind the first one.
+#[derive(Default)]
+pub(crate) struct Flights(Mutex<BTreeMap<Name, VecDeque<Sender<Landed>>>>);
+
+pub(crate) enum Boarded {
+    First(Flight),
+    Behind(Receiver<Landed>),
+}
+
+/// What a caller behind the first one is told.
+pub(crate) enum Landed {
+    Answer(Arc<[u8]>),
+    /// It is the first one now.
+    Turn(Flight),
+}
+
+/// What the first caller has. Dropped, there is no answer.
+pub(crate) struct Flight {
+    flights: Arc<Flights>,
+    key: Option<Name>,
+}
+
+impl Flights {
+    pub(crate) fn board(self: &Arc<Self>, key: &Name) -> Boarded {
+        let mut flights = lock(&self.0);
+        let Some(behind) = flights.get_mut(key) else {
+            flights.insert(key.clone(), VecDeque::new());
+            return Boarded::First(Flight { flights: self.clone(), key: Some(key.clone()) });
+        };
+        // Callers that have gone leave their places behind.
+        if behind.len() == behind.capacity() {
+            behind.retain(|caller| !caller.is_closed());
+        }
+        let (tell, told) = oneshot::channel();
+        behind.push_back(tell);
+        Boarded::Behind(told)
+    }
+}
+
+impl Flight {
+    /// All get this answer.
+    pub(crate) fn lands(mut self, value: &[u8]) {
+        let behind = self.key.take().and_then(|key| lock(&self.flights.0).remove(&key));
+        let value = Arc::<[u8]>::from(value);
+        for caller in behind.into_iter().flatten() {
+            _ = caller.send(Landed::Answer(value.clone()));
+        }
+    }
+
+    /// The next caller that is still there.
+    fn next(&self, key: &Name) -> Option<Sender<Landed>> {
+        let mut flights = lock(&self.flights.0);
+        let next = flights.get_mut(key)?.pop_front();
+        if next.is_none() {
+            flights.remove(key);
+        }
+        next
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        while let Some(next) = self.next(&key) {
+            let turn = Self { flights: self.flights.clone(), key: Some(key.clone()) };
+            match next.send(Landed::Turn(turn)) {
+                Err(Landed::Turn(mut turn)) => turn.key = None,
+                _ => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(boarded: Boarded) -> Flight {
+        if let Boarded::First(flight) = boarded { flight } else { panic!("it is behind another") }
+    }
+
+    fn behind(boarded: Boarded) -> Receiver<Landed> {
+        if let Boarded::Behind(told) = boarded { told } else { panic!("it is the first") }
+    }
+
+    fn turn(told: &mut Receiver<Landed>) -> Flight {
+        if let Ok(Landed::Turn(flight)) = told.try_recv() { flight } else { panic!("it has no turn") }
+    }
+
+    #[test]
+    fn all_get_the_answer_or_the_next_has_its_turn() {
+        let (flights, key) = (Arc::<Flights>::default(), Name::from(&b"a"[..]));
+        let board = || flights.board(&key);
+        let flight = first(board());
+        let [gone, mut second, mut third] = [(); 3].map(|()| behind(board()));
+        first(flights.board(&Name::from(&b"b"[..])));
+        drop(gone);
+        drop(flight);
+        assert!(third.try_recv().is_err());
+        // It has its turn and goes without having heard of it.
+        drop(std::mem::replace(&mut second, behind(board())));
+        turn(&mut third).lands(b"answer");
+        assert!(matches!(second.try_recv(), Ok(Landed::Answer(value)) if *value == *b"answer"));
+        assert!(lock(&flights.0).is_empty());
+        drop(first(board()));
+        assert!(lock(&flights.0).is_empty());
+    }
+
+    #[test]
+    fn callers_that_have_gone_take_no_room() {
+        let (flights, key) = (Arc::<Flights>::default(), Name::from(&b"a"[..]));
+        let _flight = first(flights.board(&key));
+        for _ in 0..10_000 {
+            drop(behind(flights.board(&key)));
+        }
+        assert!(lock(&flights.0)[&key].len() < 100);
+    }
+}
