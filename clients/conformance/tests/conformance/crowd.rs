@@ -44,3 +44,24 @@ pub fn a_thousand_wait(world: &World) {
     let used = connections(&mut eye).len();
     assert!(used <= world.tried.connections_max, "{used} connections");
 }
+
+/// A thousand callers ask for fifty values: their process waits once for each, by as few connections as ever. All callers
+/// get their value, and the client acknowledges all events.
+pub fn a_thousand_callers(world: &World) {
+    let (_server, mut eye, client) = world.with_client();
+    let key = |number: usize| format!("report:{}", number % LOCKS);
+    (0..LOCKS).for_each(|number| lead_by_hand(&mut eye, &key(number)));
+    lead_by_hand(&mut eye, "for ever");
+    ask_once(&client, "for ever", serde_json::json!({}));
+    let callers: Vec<_> = (0..WAITS).map(|number| ask_once(&client, &key(number), serde_json::json!({}))).collect();
+    eye.until_waiting(LOCKS as i64 + 1);
+    (0..LOCKS).for_each(|number| answer_by_hand(&mut eye, &key(number), &key(number)));
+    for (number, id) in callers.into_iter().enumerate() {
+        is_given(&key(number), client.answer(id));
+        assert!(!has_begun(&client, id));
+    }
+    wait_until("all events are acknowledged", || eye.figure("events_unacknowledged") == 0);
+    assert_eq!(eye.figure("waiters"), 1);
+    let used = connections(&mut eye).len();
+    assert!(used <= world.tried.connections_max, "{used} connections");
+}

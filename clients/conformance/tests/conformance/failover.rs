@@ -34,6 +34,22 @@ pub fn a_cluster(world: &World) {
     }
 }
 
+/// Each value is stored at the node that has the slot of its key, and is forgotten there.
+pub fn values_in_a_cluster(world: &World) {
+    let cluster = Cluster::start();
+    let client = world.open(json!({"cluster": [at(cluster.masters[0].port())["url"]]}));
+    for (place, master) in cluster.masters.iter().enumerate() {
+        let (mut eye, key) = (master.client(), cluster.key_on(place));
+        let leads = begin_once(&client, &key, json!({}));
+        finish(&client, leads, &key);
+        is_given(&key, client.answer(leads));
+        is_given(&key, client.answer(ask_once(&client, &key, json!({}))));
+        assert_eq!(stored(&mut eye, &key).as_ref(), Some(&key));
+        ok(client.asks(json!({"do": "forget", "once": key})));
+        assert_eq!(stored(&mut eye, &key), None);
+    }
+}
+
 /// The new master has the lock: its holder may keep it.
 pub fn a_lock_that_is_known_to_the_new_master(world: &World) {
     fails_over(world, true);

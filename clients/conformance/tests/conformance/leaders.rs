@@ -234,6 +234,24 @@ pub fn a_leader_that_is_cut_off(world: &World) {
     works_to_the_end(&next, waits, &mut eye);
 }
 
+/// The server stalls while the work ends. The work was protected: its caller gets the value, and the other callers get it
+/// when the server goes on.
+pub fn an_answer_to_a_server_that_stalls(world: &World) {
+    let (server, mut eye, leader) = world.with_client();
+    let next = world.client_of(&server);
+    let leads = begin_once(&leader, "a", json!({"lease": 600_000}));
+    let waits = ask_once(&next, "a", json!({}));
+    eye.until_waiting(1);
+    server.freeze();
+    finish(&leader, leads, "in the end");
+    ok(leader.asks(json!({"do": "block", "for": 0})));
+    server.thaw();
+    is_given("in the end", leader.answer(leads));
+    is_given("in the end", next.answer(waits));
+    assert!(!has_begun(&next, waits));
+    until_nothing_is_left(&mut eye, "a");
+}
+
 /// The reply to the answer is lost, and whether the answer arrived is unknown at first: the leader's caller gets the value
 /// of its own work, and the answer is stored once.
 pub fn an_answer_without_a_reply(world: &World) {

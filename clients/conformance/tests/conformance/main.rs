@@ -68,6 +68,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     failover::a_lock_that_is_forgotten ["sentinels", "servers"];
     failover::answers_in_a_grace ["once", "sentinels", "servers"];
     failover::a_cluster ["cluster", "servers"];
+    failover::values_in_a_cluster ["cluster", "forget", "once", "servers"];
     cancelled::in_the_moment_of_the_grant ["cancel"];
     cancelled::it_leaves_the_queue ["cancel"];
     breaks::a_machine_that_vanishes;
@@ -80,6 +81,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     breaks::a_release_without_an_answer;
     breaks::an_acquire_without_an_answer;
     crowd::a_thousand_wait;
+    crowd::a_thousand_callers ["once"];
     losses::a_program_that_is_held_up_keeps_its_lock ["block"];
     losses::a_lock_that_is_broken;
     losses::why_it_is_lost;
@@ -117,6 +119,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     once::a_caller_that_gives_up_leaves_the_others ["cancel", "once"];
     once::callers_that_give_up_leave_the_queue ["cancel", "once"];
     once::a_limit_is_kept ["once"];
+    once::a_limit_is_kept_on_a_server_that_stalls ["once"];
     once::a_queue_may_be_long_enough ["max_waiters", "once"];
     once::arguments_that_are_refused ["once"];
     once::another_kind ["once"];
@@ -133,6 +136,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     leaders::callers_next_to_a_leader_that_loses ["once"];
     leaders::a_leader_that_stalls ["once"];
     leaders::a_leader_that_is_cut_off ["once"];
+    leaders::an_answer_to_a_server_that_stalls ["once"];
     leaders::an_answer_without_a_reply ["once"];
     callers::places_are_kept ["once"];
     callers::answers_that_are_cut ["once"];

@@ -213,6 +213,23 @@ pub fn a_limit_is_kept(world: &World) {
     is_given(VALUE, client.answer(leads));
 }
 
+/// A server that stalls does not lengthen the limit. The request that reaches it later leaves no lock.
+pub fn a_limit_is_kept_on_a_server_that_stalls(world: &World) {
+    let (server, mut eye, client) = world.with_client();
+    ok(client.acquire("before", plain("before")));
+    ok(client.release("before"));
+    server.freeze();
+    let (limit, began) = (Duration::from_millis(700), Instant::now());
+    let id = ask_once(&client, "a", json!({"wait": 700}));
+    let (answer, said) = client.answer_within(PATIENCE, id);
+    fails_as("unavailable", &answer);
+    assert_within("the limit", began, limit, said.at);
+    assert!(!has_begun(&client, id));
+    server.thaw();
+    wait_until("the request has arrived", || eye.figure("grants") == 2);
+    until_nothing_is_left(&mut eye, "a");
+}
+
 /// A caller for which the queue is too long is refused, and does not wait.
 pub fn a_queue_may_be_long_enough(world: &World) {
     let (server, mut eye, client) = world.with_client();
