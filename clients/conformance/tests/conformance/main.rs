@@ -37,7 +37,6 @@ const KNOWN: &[(&str, &[&str], usize)] = &[
     ("java", &["fixed", "forget", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
     ("node", &["forget", "once"], CONNECTIONS_MAX),
     ("python", &["forget", "once"], CONNECTIONS_MAX),
-    ("rust", &[], CONNECTIONS_MAX),
 ];
 
 const CONNECTIONS_MAX: usize = 3;
