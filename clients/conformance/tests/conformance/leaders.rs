@@ -234,6 +234,24 @@ pub fn a_leader_that_is_cut_off(world: &World) {
     works_to_the_end(&next, waits, &mut eye);
 }
 
+/// The reply to the answer is lost, and the answer is gone when the client asks again: whether it was ever stored is
+/// unknown. The leader's caller gets the value of its work, which was protected. The other callers of the process do not
+/// get it: one of them works.
+pub fn callers_next_to_an_answer_in_doubt(world: &World) {
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
+    let leads = begin_once(&client, "a", json!({"lease": 600_000}));
+    let beside = ask_once(&client, "a", json!({}));
+    ok(client.asks(json!({"do": "block", "for": 0})));
+    network.obey(Order::CutMidReply);
+    network.obey(Order::Refuse);
+    finish(&client, leads, "in doubt");
+    wait_until("the answer is stored", || stored(&mut eye, "a").is_some());
+    assert_eq!(eye.run(&["DEL", &stored_at("a")]).as_int(), 1);
+    network.obey(Order::Heal);
+    is_given("in doubt", client.answer(leads));
+    works_to_the_end(&client, beside, &mut eye);
+}
+
 /// The server stalls while the work ends. The work was protected: its caller gets the value, and the other callers get it
 /// when the server goes on.
 pub fn an_answer_to_a_server_that_stalls(world: &World) {

@@ -135,6 +135,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     leaders::callers_next_to_a_leader_that_loses ["once"];
     leaders::a_leader_that_stalls ["once"];
     leaders::a_leader_that_is_cut_off ["once"];
+    leaders::callers_next_to_an_answer_in_doubt ["once"];
     leaders::an_answer_to_a_server_that_stalls ["once"];
     leaders::an_answer_without_a_reply ["once"];
     callers::places_are_kept ["once"];
