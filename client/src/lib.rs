@@ -171,7 +171,7 @@
 //! | [`TooFewReplicas`](ErrorKind::TooFewReplicas) | too few replicas have confirmed the lock; it was released | try later, or ask for fewer |
 //! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters, or you do not, by [`max_waiters`](Lock::max_waiters) | try later; the message names the limit |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | correct it |
-//! | [`ModuleTooOld`](ErrorKind::ModuleTooOld) | the server's module has no sessions, by which this client waits | install 0.1.0 or newer |
+//! | [`ModuleTooOld`](ErrorKind::ModuleTooOld) | the server's module has no sessions, by which this client waits, or no [`once`](Locks::once) | install 0.1.0 or newer |
 //! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the set-up | read the message |
 //!
 //! A lock that is taken is not an error for `try_acquire`: it returns `None`.

@@ -112,7 +112,7 @@ fn what_a_process_detached_that_ended_is_adopted() {
 }
 
 #[test]
-fn a_child_can_neither_detach_nor_adopt_with_its_parents_client() {
+fn a_child_can_hand_nothing_on_and_ask_nothing_of_its_parents() {
     let server = Server::start();
     let (locks, guard) = held(&server);
     let other = runtime().block_on(async { locks.lock("b").acquire().await.unwrap().detach().await }).unwrap();
@@ -120,7 +120,8 @@ fn a_child_can_neither_detach_nor_adopt_with_its_parents_client() {
         let here = runtime();
         let detached = here.block_on(guard.detach());
         let adopted = here.block_on(locks.adopt(&other)).unwrap_err();
-        detached.unwrap_err().is_lost() && adopted.kind() == ErrorKind::Configuration
+        let begun = here.block_on(locks.once("c", SOON).begin()).unwrap_err();
+        detached.unwrap_err().is_lost() && [adopted, begun].iter().all(|it| it.kind() == ErrorKind::Configuration)
     });
     let text = runtime().block_on(guard.detach()).unwrap();
     for text in [text, other] {

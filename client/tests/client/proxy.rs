@@ -45,8 +45,12 @@ pub enum Way {
 }
 
 /// What an older module does not know, and what is sent in its place: as long, and known to none.
-const UNKNOWN_TO_OLDER: [(&[u8], &[u8]); 3] =
-    [(b"RLOCK.EVENTS", b"RLOCK.XXXXXX"), (b"RLOCK.CANCEL", b"RLOCK.XXXXXX"), (b"\r\nSESSION\r\n", b"\r\nXXXXXXX\r\n")];
+const UNKNOWN_TO_OLDER: [(&[u8], &[u8]); 4] = [
+    (b"RLOCK.ONCE", b"RLOCK.XXXX"),
+    (b"RLOCK.EVENTS", b"RLOCK.XXXXXX"),
+    (b"RLOCK.CANCEL", b"RLOCK.XXXXXX"),
+    (b"\r\nSESSION\r\n", b"\r\nXXXXXXX\r\n"),
+];
 
 /// The connection is to break.
 struct Cut;
@@ -171,6 +175,10 @@ async fn requests(mut from_client: OwnedReadHalf, mut to_server: OwnedWriteHalf,
             return Err(Cut);
         }
         let _ = link.trouble.wait_for(|trouble| trouble.held < link.number).await;
+        // What was held back by then does not arrive.
+        if link.trouble.borrow().cut >= link.number {
+            return Err(Cut);
+        }
         if link.swallows(Way::Requests) {
             continue;
         }
