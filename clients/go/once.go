@@ -38,8 +38,8 @@ type answer struct {
 // nothing is stored, and the error is ErrLost. If only the reply is missing, the work was protected: Once returns the
 // value of its work, and the Logger gets the doubt.
 //
-// Once takes the options Wait, Lease and MaxWaiters. The server limits the length of an answer (rlock.max-answer): a
-// longer one is ErrRefused.
+// The work must not call Once for its own key: it would wait for itself. Once takes the options Wait, Lease and
+// MaxWaiters. The server limits the length of an answer (rlock.max-answer): a longer one is ErrRefused.
 func (l *Locks) Once(ctx context.Context, key string, keep time.Duration,
 	work func(context.Context, *Held) ([]byte, error), options ...Option) ([]byte, error) {
 	lock := l.Lock(key).with(options)

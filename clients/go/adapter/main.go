@@ -306,9 +306,8 @@ func (a *adapter) lead(ctx context.Context, r *request) (object, error) {
 }
 
 func (a *adapter) once(ctx context.Context, r *request) (object, error) {
-	value, err := a.locks.Once(ctx, r.Once, milliseconds(r.Keep), func(ctx context.Context, _ *rlock.Held) ([]byte, error) {
-		return a.work(ctx, r.ID)
-	}, terms(r)...)
+	work := func(ctx context.Context, _ *rlock.Held) ([]byte, error) { return a.work(ctx, r.ID) }
+	value, err := a.locks.Once(ctx, r.Once, milliseconds(r.Keep), work, terms(r)...)
 	return object{"value": string(value)}, err
 }
 
@@ -349,8 +348,8 @@ func word(err error) string {
 		kind error
 		word string
 	}{
-		{errFailed, "failed"}, {rlock.ErrInDoubt, "in-doubt"}, {rlock.ErrLost, "lost"}, {rlock.ErrBusy, "busy"}, {rlock.ErrClosed, "closed"},
-		{context.Canceled, "cancelled"}, {rlock.ErrUnavailable, "unavailable"},
+		{errFailed, "failed"}, {rlock.ErrInDoubt, "in-doubt"}, {rlock.ErrLost, "lost"}, {rlock.ErrBusy, "busy"},
+		{rlock.ErrClosed, "closed"}, {context.Canceled, "cancelled"}, {rlock.ErrUnavailable, "unavailable"},
 		{rlock.ErrTooFewReplicas, "too-few-replicas"}, {rlock.ErrQueueFull, "queue-full"},
 		{rlock.ErrWrongKind, "wrong-kind"}, {rlock.ErrDeadlock, "deadlock"}, {rlock.ErrNoModule, "no-module"},
 		{rlock.ErrOldModule, "old-module"}, {rlock.ErrNoRight, "no-right"}, {rlock.ErrRefused, "refused"},
