@@ -70,11 +70,11 @@ class Calls {
   }
 
   // At first what has become of a call; of one that holds something, later, that it is lost.
-  #tell(call, word, text, tokens, reason) {
+  #tell(call, word, text, tokens, reason, answer) {
     const calls = this.#waits.has(call) ? this.#waits : this.#others, told = calls.get(call);
     if (!told) return this.#held.get(call)?.look();
     calls.delete(call);
-    told({ call, word, text, tokens, reason });
+    told({ call, word, text, tokens, reason, answer });
     if (this.#waits.size + this.#others.size > 0) return;
     this.#alive.unref();
     this.#idle?.();
@@ -123,6 +123,11 @@ class Calls {
     return this.#obtain(wanted, signal, call => this.#native.acquire(call, kind, bytes, limit, terms), make);
   }
 
+  // Resolves with the stored answer, or with the `Held` of a caller that leads.
+  once(wanted, { signal, ...terms }, make) {
+    return this.#obtain(wanted, signal, call => this.#native.once(call, wanted.bytes[0], terms), make);
+  }
+
   adopt(wanted, text, make) {
     return this.#obtain(wanted, undefined, call => this.#native.adopt(call, text), make);
   }
@@ -130,12 +135,12 @@ class Calls {
   #obtain(wanted, signal, begin, make) {
     return published('rlock:wait', wanted, async () => {
       let held;
-      await this.wait(wanted.names, signal, begin, outcome => {
+      const { answer } = await this.wait(wanted.names, signal, begin, outcome => {
         // At once: its loss may be the next news.
-        if (!outcome.word) this.#held.set(outcome.call, held = make(outcome));
+        if (!outcome.word && !outcome.answer) this.#held.set(outcome.call, held = make(outcome));
         return outcome;
       });
-      return held;
+      return answer ?? held;
     });
   }
 
@@ -163,7 +168,12 @@ class Calls {
 
   // `worked`: what was done under it counts if it could be vouched for when it was done, though nobody knows of the release.
   // `end`: why it is not to be relied on any more, if so.
-  release(held, of, worked, end) {
+  release(held, of, worked, end) { return this.#over(held, of, end, call => this.#native.release(call, of, worked)); }
+
+  // Releases it and stores the answer, in one step.
+  answer(held, of, value, end) { return this.#over(held, of, end, call => this.#native.answer(call, of, value)); }
+
+  #over(held, of, end, begin) {
     this.#held.delete(of);
     return published('rlock:hold', held, async () => {
       if (end) {
@@ -171,7 +181,7 @@ class Calls {
         this.#native?.forget(of);
         throw end;
       }
-      this.#check(await this.#ask(this.#others, call => this.#native.release(call, of, worked)));
+      this.#check(await this.#ask(this.#others, begin));
     }, held.started);
   }
 
@@ -183,6 +193,12 @@ class Calls {
     this.#held.delete(of);
     await published('rlock:hold', held, () => {}, held.started);
     return text;
+  }
+
+  // Removes the answer of that key.
+  async forget(name, bytes) {
+    if (this.#closing) throw new Closed(`${name}: the client is closed`);
+    this.#check(await this.#ask(this.#others, call => this.#native.removeAnswer(call, bytes)));
   }
 
   close(limit) { return this.#closing ??= this.#close(limit); }

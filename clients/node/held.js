@@ -74,15 +74,24 @@ class Held {
     }
   }
 
-  // Holds it around the work, and then gives it back. `signal`, the user's own, stops the work as a loss does.
-  async around(work, signal) {
+  // Stores the answer and ends the hold.
+  async answer(value) {
+    await this.#detaching?.catch(() => {});
+    this.look();
+    if (this.#released) throw new Lost(`${this.names}: given back`);
+    return this.#released = this.#calls.answer(this, this.#call, value, this.#end);
+  }
+
+  // Holds it around the work, and then gives it back. `signal`, the user's own, stops the work as a loss does. `end`: what
+  // gives it back after work that has succeeded.
+  async around(work, signal, end = () => this.release(true)) {
     const stop = () => this.#stop.abort(signal.reason);
     if (signal?.aborted) stop();
     signal?.addEventListener('abort', stop);
     const [done] = await Promise.allSettled([(async () => work(this))()]);
     signal?.removeEventListener('abort', stop);
     try {
-      await this.release(true);
+      await (done.status === 'fulfilled' ? end(done.value) : this.release(true));
     } catch (error) {
       // That it was lost counts more than what the work came to, most often because of it.
       if (done.status === 'rejected' && done.reason !== error) error.cause ??= done.reason;

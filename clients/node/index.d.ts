@@ -53,6 +53,19 @@ export interface Options {
 /** A leader waits for ever. Its signal ends the lead. */
 export type LeadOptions = Omit<Options, 'wait' | 'maxWaiters'>;
 
+export interface OnceOptions {
+  /** For how long the answer is kept: at least 1. */
+  keep: number;
+  /** How long the call may wait for the answer or for the lead. Without it, or Infinity: for ever. 0: it asks once. */
+  wait?: number;
+  /** The lease of a call that leads, renewed while its work runs. */
+  lease?: number;
+  /** Waits only if fewer than that many wait already. */
+  maxWaiters?: number;
+  /** Gives up the wait, and aborts the work's signal. Other calls for the same key are not affected. */
+  signal?: AbortSignal;
+}
+
 export type Name = string | Uint8Array;
 export type Work<T> = (held: Held) => T | PromiseLike<T>;
 export interface Loss {
@@ -101,6 +114,19 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
    * that hold. Fails with `Lost` if the lease has ended.
    */
   adopt(text: string): Promise<Held>;
+
+  /**
+   * The answer for this key. If there is none, one caller at a time does the work, and its answer is stored for all. The
+   * work's own error reaches its own caller only, and the next caller does the work. Calls of this client for the same key
+   * share one request.
+   */
+  once(key: Name, options: OnceOptions, work: Work<string | Uint8Array>): Promise<Buffer>;
+  /** With a listener, as of any `EventEmitter`. */
+  once(event: 'lost', listener: (loss: Loss) => void): this;
+  /** As `once`, with JSON: each call gets what JSON makes of the value, and null if there is none. */
+  onceJson<T>(key: Name, options: OnceOptions, work: Work<T>): Promise<T>;
+  /** Removes the answer for this key. */
+  forget(key: Name): Promise<void>;
 
   /** Who waits fails with `Closed`, what is held is given back. Takes 3,000 ms at most, if nothing else is said. */
   close(options?: { timeout?: number }): Promise<void>;

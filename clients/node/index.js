@@ -10,6 +10,7 @@ const {
 } = require('./errors.js');
 const { Held } = require('./held.js');
 const { lead } = require('./lead.js');
+const { once } = require('./once.js');
 const options = require('./options.js');
 const { placeOf } = require('./place.js');
 
@@ -86,6 +87,20 @@ class Locks extends EventEmitter {
     const of = options.detached(text);
     return this.#calls.adopt(of, text, adopted => new Held(this.#calls, of, adopted));
   }
+
+  // With a function in place of options, this is once() of an EventEmitter.
+  once(name, given, ...rest) { return typeof given === 'function' ? super.once(name, given) : this.#answer(name, given, ...rest); }
+
+  async #answer(name, given, work) {
+    return once(this.#calls, options.wanted('lock', [name]), options.once(given), work);
+  }
+
+  async onceJson(name, given, work) {
+    const answer = await this.#answer(name, given, async held => JSON.stringify(await work(held)) ?? 'null');
+    return JSON.parse(String(answer));
+  }
+
+  async forget(name) { return this.#calls.forget(name, Buffer.from(options.name(name))); }
 
   // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.
   close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }

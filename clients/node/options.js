@@ -19,6 +19,8 @@ const LOCK = {
 };
 // A leader waits for ever.
 const LEAD = { __proto__: null, ...LOCK, wait: undefined, maxWaiters: undefined };
+const { wait, lease, maxWaiters, signal } = LOCK;
+const ONCE = { __proto__: null, keep: value => isTime(value) && value >= 1, wait, lease, maxWaiters, signal };
 const CLIENT = {
   __proto__: null,
   lease: isTime, patience: isTime, connectTimeout: isTime, answerTimeout: isTime, name: isText, ca: isPem, cert: isPem,
@@ -37,6 +39,12 @@ function given(options, known) {
 }
 
 const lead = options => given(options, LEAD);
+
+function once(options) {
+  const { keep, wait, ...rest } = given(options, ONCE);
+  if (keep === undefined) throw new Configuration('keep: how long the answer is kept has to be given');
+  return { ...rest, keep, wait: wait === Infinity ? undefined : wait };
+}
 
 const name = value => check('the name of a lock', isName, value);
 
@@ -84,4 +92,4 @@ function names(value) {
   return [...value];
 }
 
-module.exports = { terms, lead, names, wanted, detached, settings, name, limit, within };
+module.exports = { terms, lead, once, names, wanted, detached, settings, name, limit, within };

@@ -12,8 +12,8 @@ use napi::bindgen_prelude::{Buffer, FnArgs, Object};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, word};
-use rlock_client::{Guard, Locks};
+use rlock_bindings::{Asked, Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, once, word};
+use rlock_client::{Begun, Guard, Lead, Locks};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-/// The call; the word for what failed, or none; its text, or else the holder; the fencing tokens; of a loss its reason.
-type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>)>;
+/// The call; the word for what failed, or none; its text, or else the holder; the fencing tokens; of a loss its reason; the
+/// answer of [`Client::once`].
+type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>, Option<Buffer>)>;
 
 /// It keeps no process alive.
 type Tell = ThreadsafeFunction<Told, (), Told, Status, false, true>;
@@ -42,7 +43,27 @@ struct Inner {
     /// Let go of in JavaScript's thread alone, which may end its own side of it at any time.
     tell: Option<Tell>,
     /// What waits, with nothing held yet, and what is held, whose loss is waited for.
-    calls: HashMap<i64, (JoinHandle<()>, Option<Guard>)>,
+    calls: HashMap<i64, (JoinHandle<()>, Option<Kept>)>,
+}
+
+/// What a call has got and JavaScript holds.
+enum Kept {
+    Guard(Guard),
+    Lead(Lead),
+}
+
+/// What a call has got.
+enum Obtained {
+    Kept(Kept, Vec<u64>),
+    Answer(Vec<u8>),
+}
+
+/// What JavaScript is told of a call that has succeeded.
+#[derive(Default)]
+struct News {
+    text: String,
+    tokens: Vec<u64>,
+    answer: Option<Vec<u8>>,
 }
 
 #[napi]
@@ -59,7 +80,7 @@ impl Client {
                 shared.inner().locks = Some(locks);
                 identity
             });
-            shared.tell(0, connected, &[]);
+            shared.tell(0, connected.map(News::from));
         });
         Ok(client)
     }
@@ -76,6 +97,40 @@ impl Client {
         self.obtain(call, adopt(self.locks()?, text.into_bytes()))
     }
 
+    /// Told the answer for that key, or, as by [`acquire`](Self::acquire), that this call leads.
+    #[napi(catch_unwind)]
+    pub fn once(&self, call: i64, key: Buffer, terms: Object) -> Result<()> {
+        let asked = Asked {
+            key: key.into(),
+            keep: time(&terms, "keep")?.unwrap_or_default(),
+            wait: time(&terms, "wait")?,
+            lease: time(&terms, "lease")?,
+            max_waiters: terms.get("maxWaiters")?,
+        };
+        self.obtain(call, once(self.locks()?, asked))
+    }
+
+    /// Ends the lead of an earlier call by this answer.
+    #[napi(catch_unwind)]
+    pub fn answer(&self, call: i64, of: i64, value: Buffer) -> Result<()> {
+        let (shared, led) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
+        let Some((task, Some(Kept::Lead(lead)))) = led else { return Err(Error::from_reason("it does not lead")) };
+        task.abort();
+        let value = Vec::from(value);
+        let answered = begun(async move { lead.answer(value).await })?;
+        thread()?.spawn(async move { shared.tell(call, answered.await.map(|()| News::default())) });
+        Ok(())
+    }
+
+    /// Removes the answer for that key.
+    #[napi(catch_unwind)]
+    pub fn remove_answer(&self, call: i64, key: Buffer) -> Result<()> {
+        let (shared, locks, key) = (self.shared.clone(), self.locks()?, Vec::from(key));
+        let removed = begun(async move { locks.forget(key).await })?;
+        thread()?.spawn(async move { shared.tell(call, removed.await.map(|()| News::default())) });
+        Ok(())
+    }
+
     /// Neither waited for nor held any more; nobody is told.
     #[napi(catch_unwind)]
     pub fn forget(&self, call: i64) {
@@ -86,10 +141,19 @@ impl Client {
     #[napi(catch_unwind)]
     pub fn release(&self, call: i64, of: i64, worked: bool) -> Result<()> {
         let (shared, held) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
-        let Some((task, Some(guard))) = held else { return Err(Error::from_reason("nothing is held")) };
+        let Some((task, Some(kept))) = held else { return Err(Error::from_reason("nothing is held")) };
         task.abort();
-        let released = begun(async move { if worked { guard.run(async {}).await } else { guard.release().await } })?;
-        thread()?.spawn(async move { shared.tell(call, released.await.map(|()| String::new()), &[]) });
+        let released = begun(async move {
+            match kept {
+                Kept::Guard(guard) if worked => guard.run(async {}).await,
+                Kept::Guard(guard) => guard.release().await,
+                Kept::Lead(lead) => {
+                    lead.give_up().await;
+                    Ok(())
+                }
+            }
+        })?;
+        thread()?.spawn(async move { shared.tell(call, released.await.map(|()| News::default())) });
         Ok(())
     }
 
@@ -104,7 +168,7 @@ impl Client {
             if detached.is_ok() {
                 shared.forget(of);
             }
-            shared.tell(call, detached, &[]);
+            shared.tell(call, detached.map(News::from));
         });
         Ok(())
     }
@@ -135,7 +199,7 @@ impl Client {
                 }
             };
             _ = tokio::time::timeout(duration(limit), settled).await;
-            shared.tell(call, Ok(String::new()), &[]);
+            shared.tell(call, Ok(News::default()));
         });
         Ok(())
     }
@@ -146,30 +210,30 @@ impl Client {
         self.shared.inner().locks.clone().ok_or_else(|| Error::from_reason("the client is closed"))
     }
 
-    fn obtain(
+    fn obtain<T: Into<Obtained> + Send + 'static>(
         &self,
         call: i64,
-        work: impl Future<Output = std::result::Result<Held, rlock_client::Error>> + Send + 'static,
+        work: impl Future<Output = std::result::Result<T, rlock_client::Error>> + Send + 'static,
     ) -> Result<()> {
         let obtained = begun(work)?;
         let (shared, thread, mut inner) = (self.shared.clone(), thread()?, self.shared.inner());
         let task = thread.spawn(async move {
-            let Held { guard, tokens } = match obtained.await {
-                Ok(held) => held,
-                Err(error) => {
-                    shared.inner().calls.remove(&call);
-                    return shared.tell(call, Err(error), &[]);
+            let (kept, tokens) = match obtained.await.map(Into::into) {
+                Ok(Obtained::Kept(kept, tokens)) => (kept, tokens),
+                Ok(Obtained::Answer(value)) => {
+                    return shared.end(call, Ok(News { answer: Some(value), ..News::default() }));
                 }
+                Err(error) => return shared.end(call, Err(error)),
             };
-            let (holder, lost) = (guard.holder().into_owned(), guard.lost());
+            let (holder, lost) = (kept.guard().holder().into_owned(), kept.guard().lost());
             match shared.inner().calls.get_mut(&call) {
-                Some((_, held)) => *held = Some(guard),
+                Some((_, place)) => *place = Some(kept),
                 // It was given up in this very moment.
                 None => return,
             }
-            shared.tell(call, Ok(holder), &tokens);
+            shared.tell(call, Ok(News { text: holder, tokens, answer: None }));
             lost.await;
-            shared.tell(call, Ok(String::new()), &[]);
+            shared.tell(call, Ok(News::default()));
         });
         inner.calls.insert(call, (task, None));
         Ok(())
@@ -187,7 +251,7 @@ impl Drop for Client {
 
 impl Inner {
     fn guard(&self, call: i64) -> Option<&Guard> {
-        self.calls.get(&call)?.1.as_ref()
+        self.calls.get(&call)?.1.as_ref().map(Kept::guard)
     }
 
     /// What is dropped is given back.
@@ -209,16 +273,53 @@ impl Shared {
         }
     }
 
+    /// Of a call that holds nothing.
+    fn end(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
+        self.inner().calls.remove(&call);
+        self.tell(call, outcome);
+    }
+
     /// In the order in which it is called.
-    fn tell(&self, call: i64, outcome: std::result::Result<String, rlock_client::Error>, tokens: &[u64]) {
+    fn tell(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
+        let reason = outcome.as_ref().err().and_then(rlock_client::Error::loss).map(|loss| loss.word());
+        let (word, News { text, tokens, answer }) =
+            outcome.map_or_else(|error| (Some(word(&error)), error.to_string().into()), |news| (None, news));
         // They are microseconds, far below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let tokens = tokens.iter().map(|token| *token as f64).collect();
-        let reason = outcome.as_ref().err().and_then(rlock_client::Error::loss).map(|loss| loss.word());
-        let (word, text) = outcome.map_or_else(|error| (Some(word(&error)), error.to_string()), |text| (None, text));
         if let Some(tell) = &self.inner().tell {
-            tell.call((call, word, text, tokens, reason).into(), NonBlocking);
+            tell.call((call, word, text, tokens, reason, answer.map(Buffer::from)).into(), NonBlocking);
         }
+    }
+}
+
+impl Kept {
+    fn guard(&self) -> &Guard {
+        match self {
+            Self::Guard(guard) => guard,
+            Self::Lead(lead) => lead.guard(),
+        }
+    }
+}
+
+impl From<Held> for Obtained {
+    fn from(Held { guard, tokens }: Held) -> Self {
+        Self::Kept(Kept::Guard(guard), tokens)
+    }
+}
+
+impl From<Begun> for Obtained {
+    fn from(begun: Begun) -> Self {
+        match begun {
+            Begun::Answer(value) => Self::Answer(value),
+            Begun::Lead(lead) => Self::Kept(Kept::Lead(lead), Vec::new()),
+        }
+    }
+}
+
+impl From<String> for News {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
     }
 }
 

@@ -6,6 +6,8 @@ import { LockError, Locks, Lost } from 'rlock-client';
 let locks;
 const held = new Map(), controllers = new Map(), works = new Map();
 
+class Failed extends Error {}
+
 const say = line => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 function lockOf(request) {
@@ -31,7 +33,8 @@ function keep(name, lock) {
 
 function kept(name, lock) {
   keep(name, lock);
-  return { holder: lock.holder, token: lock.token, tokens: lock.tokens };
+  const { kind, holder, token, tokens } = lock;
+  return kind === 'all' ? { holder, tokens } : { holder, token };
 }
 
 // What `cancel` gives up.
@@ -65,7 +68,7 @@ const does = {
     if (cluster) locks = await Locks.connectToCluster(cluster, settings);
     else if (sentinels) locks = await Locks.connectToSentinels(sentinels, master, settings);
     else locks = await Locks.connect(url, settings);
-    return { without: ['forget', 'once'] };
+    return { without: [] };
   },
 
   async acquire(request) {
@@ -110,8 +113,23 @@ const does = {
     }));
   },
 
-  async finish({ of }) {
-    works.get(of)?.resolve();
+  async once({ id, once: key, keep, wait, lease, max_waiters: maxWaiters }) {
+    const value = await cancellable(id, signal => locks.once(key, { keep, wait, lease, maxWaiters, signal }, held => worked(id, held.signal)));
+    return { value: String(value) };
+  },
+
+  async forget({ once: key }) {
+    await locks.forget(key);
+    return {};
+  },
+
+  async finish({ of, value }) {
+    works.get(of)?.resolve(value);
+    return {};
+  },
+
+  async fail({ of }) {
+    works.get(of)?.reject(new Failed());
     return {};
   },
 
@@ -127,6 +145,7 @@ const does = {
 };
 
 function wordOf(error) {
+  if (error instanceof Failed) return 'failed';
   if (error instanceof LockError) return error.code.slice('RLOCK_'.length).toLowerCase().replaceAll('_', '-');
   return error.name === 'AbortError' ? 'cancelled' : 'configuration';
 }

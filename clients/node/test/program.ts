@@ -23,7 +23,10 @@ export async function everything(url: string): Promise<number> {
     held.check();
   }
   void locks.lead('reports', { lease: 10_000 }, async held => held.check());
-  locks.on('lost', ({ names, error }) => console.log(names, error.code));
+  const rates = await locks.onceJson('rates', { keep: 60_000, wait: 5_000 }, async ({ signal }) => ({ day: `${signal.aborted}` }));
+  const page: Buffer = await locks.once('page', { keep: 1_000 }, () => rates.day);
+  await locks.forget('page');
+  locks.once('lost', ({ names }) => console.log(names)).on('lost', ({ names, error }) => console.log(names, error.code));
   try {
     await locks.all(new Set(['a', 'b'])).using(held => held.tokens);
   } catch (error) {
@@ -37,6 +40,10 @@ export async function everything(url: string): Promise<number> {
   locks.lock('a', { timeout: 10 });
   // @ts-expect-error: a leader waits for ever
   locks.lead('a', { wait: 10 }, () => {});
+  // @ts-expect-error: `keep` is needed
+  locks.once('a', { wait: 10 }, () => page);
+  // @ts-expect-error: an answer is a string or bytes
+  locks.once('a', { keep: 10 }, () => 42);
   // @ts-expect-error: a limit is needed
   locks.permit('gpu');
   // @ts-expect-error: it may be null

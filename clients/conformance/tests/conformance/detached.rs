@@ -124,7 +124,7 @@ pub fn a_text_by_hand(world: &World) {
     let (holder, key) = ("h/1 €", "{x} 100%");
     assert_eq!(eye.run(&["RLOCK.ACQUIRE", key, holder, "600000"]), Reply::Nil);
     let adopted = ok(adopt(&client, "a", &format!("rlock1/plain/2000/0/7/{}/{}", encoded(holder), encoded(key))));
-    assert_eq!((&adopted["holder"], &adopted["token"]), (&json!(holder), &json!(7)));
+    assert_eq!(adopted, json!({"holder": holder, "token": 7}));
     wait_until("the lease is the one of the text", || eye.expiry(key) < unix_ms() + 2_000);
     until_renewed(&mut eye, key);
     ok(client.release("a"));

@@ -35,7 +35,6 @@ use world::{Tried, World};
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
     ("java", &["fixed", "forget", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
-    ("node", &["forget", "once"], CONNECTIONS_MAX),
     ("python", &["forget", "once"], CONNECTIONS_MAX),
 ];
 
