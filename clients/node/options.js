@@ -20,7 +20,7 @@ const LOCK = {
 // A leader waits for ever.
 const LEAD = { __proto__: null, ...LOCK, wait: undefined, maxWaiters: undefined };
 const { wait, lease, maxWaiters, signal } = LOCK;
-const ONCE = { __proto__: null, keep: value => isTime(value) && value >= 1, wait, lease, maxWaiters, signal };
+const ONCE = { __proto__: null, keep: isTime, wait, lease, maxWaiters, signal };
 const CLIENT = {
   __proto__: null,
   lease: isTime, patience: isTime, connectTimeout: isTime, answerTimeout: isTime, name: isText, ca: isPem, cert: isPem,

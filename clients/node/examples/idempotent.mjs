@@ -1,4 +1,5 @@
 // An idempotent HTTP handler: a request that is sent again, with the same Idempotency-Key, gets the answer of the first one.
+// In a service with users, the user is a part of the key, too.
 //
 // RLOCK_URL is the server with the locks, PORT where this service listens.
 
