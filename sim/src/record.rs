@@ -121,6 +121,10 @@ impl<K: Deref<Target = Keyspace>> Record for View<'_, K> {
         Ok(use_answer(self.keyspace.answer(self.database, self.key)?))
     }
 
+    fn answer_may_be_elsewhere(&self) -> bool {
+        false
+    }
+
     fn token_clock_us(&self) -> Option<i64> {
         self.clocks.tokens_us
     }

@@ -14,6 +14,8 @@ pub enum Reply {
     Nil,
     Number(i64),
     Token(i64),
+    /// The answer of another holder's work.
+    Answer(Vec<u8>),
     Error(&'static str),
 }
 
@@ -32,6 +34,8 @@ pub struct Reference {
     /// Read hold keys: they may outlive the lock, and die before it.
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
+    /// The stored answer, with its end.
+    answer: Option<(Vec<u8>, i64)>,
     /// The time by which tokens go, if they do.
     pub token_clock_us: Option<i64>,
     /// No lease is longer, if this is not 0.
@@ -92,6 +96,7 @@ impl Reference {
         self.now += ms;
         let now = self.now;
         self.hold_keys.retain(|_, end| *end >= now);
+        self.answer = self.answer.take().filter(|(_, end)| *end >= now);
         if self.lock.as_ref().is_some_and(|lock| lock.end < Expiry::At(now)) {
             self.lock = None;
         }
@@ -128,6 +133,37 @@ impl Reference {
 
     pub fn delete_hold_key(&mut self, holder: &str, index: i64) {
         self.hold_keys.remove(&(holder.to_owned(), index as usize));
+    }
+
+    pub fn delete_answer(&mut self) {
+        self.answer = None;
+    }
+
+    /// Without an answer it is an acquire: the caller leads, or another holder does.
+    pub fn once(&mut self, holder: &str, lease: i64) -> Reply {
+        match &self.answer {
+            Some((value, _)) => Reply::Answer(value.clone()),
+            None => self.acquire(holder, Side::Plain, lease, false),
+        }
+    }
+
+    /// Any holder of the plain lock can answer.
+    pub fn answer(&mut self, holder: &str, value: &[u8], keep: i64) -> Reply {
+        let is_read_write = self.lock.as_ref().is_some_and(|lock| lock.read_write);
+        if !self.permits.is_empty() || is_read_write {
+            return Reply::Error("WRONGKIND");
+        }
+        if self.lock.as_ref().is_none_or(|lock| lock.count(holder, Side::Plain) == 0) {
+            return Reply::Nil;
+        }
+        self.answer = Some((value.to_vec(), self.now + keep));
+        self.free("redisson_lock__channel", "0")
+    }
+
+    /// What RLOCK.INSPECT shows of the stored answer: its length, and the ms until its end.
+    #[must_use]
+    pub fn seen_answer(&self) -> Option<(usize, i64)> {
+        self.answer.as_ref().map(|(value, end)| (value.len(), end - self.now))
     }
 
     pub fn acquire(&mut self, holder: &str, side: Side, lease: i64, fenced: bool) -> Reply {
@@ -424,6 +460,9 @@ impl Reference {
         if let Some(end) = self.permits_expiry() {
             let permits = self.permits.iter().map(|(holder, end)| (holder.as_bytes(), *end));
             put(&self.key, Value::SortedSet(Permits::of(permits)), end);
+        }
+        if let Some((value, end)) = &self.answer {
+            put(&format!("rlock_answer:{}", self.tag()), Value::Text(value.clone()), Expiry::At(*end));
         }
         let text = |text: String| Value::Text(text.into_bytes());
         for ((holder, index), end) in &self.hold_keys {

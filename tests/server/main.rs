@@ -15,6 +15,7 @@ mod layout;
 mod loading;
 mod metadata;
 mod notifications;
+mod once;
 #[cfg(feature = "panic-probe")]
 mod other_modules;
 mod pages;

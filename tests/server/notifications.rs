@@ -82,6 +82,11 @@ const HISTORY: &[&str] = &[
     "RLOCK.MACQUIRE 2 n k bob 600000",
     "RLOCK.RELEASE k ann ALL",
     "RLOCK.RELEASE l ann",
+    "RLOCK.ONCE o ann 600000",
+    "RLOCK.ONCE o bob 600000",
+    "RLOCK.ANSWER o bob 42 KEEP 600000",
+    "RLOCK.ANSWER o ann 42 KEEP 600000",
+    "RLOCK.ONCE o bob 600000",
 ];
 
 #[test]
@@ -134,6 +139,10 @@ fn events_are_those_that_redissons_listeners_wait_for() {
         ("RLOCK.RELEASE k bob", &["del k"]),
         ("RLOCK.MACQUIRE 2 k l ann 600000", &["hincrby k", "expire k", "hincrby l", "expire l"]),
         ("RLOCK.MACQUIRE 2 m l bob 600000", &[]),
+        ("RLOCK.ONCE o ann 600000", &["hincrby o", "expire o"]),
+        ("RLOCK.ANSWER o bob 42 KEEP 600000", &[]),
+        ("RLOCK.ANSWER o ann 42 KEEP 600000", &["set rlock_answer:{o}", "expire rlock_answer:{o}", "del o"]),
+        ("RLOCK.ONCE o bob 600000", &[]),
     ] {
         client.say(command);
         assert_eq!(events.drain(&server), expected, "{command}");
@@ -198,6 +207,10 @@ fn watch_sees_changes() {
         ("permits", "RLOCK.RELEASE permits ann"),
         ("second", "RLOCK.MACQUIRE 2 first second ann 600000"),
         ("first", "RLOCK.MACQUIRE 2 second first ann 600000"),
+        ("once", "RLOCK.ONCE once ann 600000"),
+        ("rlock_answer:{once}", "RLOCK.ANSWER once ann 42 KEEP 600000"),
+        ("once", "RLOCK.ACQUIRE once ann 600000"),
+        ("once", "RLOCK.ANSWER once ann 42 KEEP 600000"),
     ] {
         assert_eq!(watched_transaction(watched, command), Reply::Nil, "{command} changed {watched}");
     }
@@ -230,4 +243,8 @@ fn client_tracking_sees_changes_and_not_refusals() {
     assert_eq!(invalidated_by("RLOCK.RELEASE k bob"), [""; 0]);
     assert_eq!(invalidated_by("RLOCK.RENEW k ann 600000"), ["k"]);
     assert_eq!(invalidated_by("RLOCK.RELEASE k ann"), ["k"]);
+    assert_eq!(invalidated_by("RLOCK.ONCE k ann 600000"), ["k"]);
+    assert_eq!(invalidated_by("RLOCK.ANSWER k bob 42 KEEP 600000"), [""; 0]);
+    assert_eq!(invalidated_by("RLOCK.ANSWER k ann 42 KEEP 600000"), ["k", "rlock_answer:{k}"]);
+    assert_eq!(invalidated_by("RLOCK.ONCE k bob 600000"), [""; 0]);
 }

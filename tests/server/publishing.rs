@@ -53,6 +53,10 @@ fn every_unlock_is_published_once_with_its_message() {
                 ("RLOCK.RELEASE k ann", None),
                 ("RLOCK.ACQUIRE k ann 600000", None),
                 ("RLOCK.RELEASE k ann ALL", Some("0")),
+                ("RLOCK.ONCE k ann 600000", None),
+                ("RLOCK.ANSWER k bob 42 KEEP 600000", None),
+                ("RLOCK.ANSWER k ann 42 KEEP 600000", Some("0")),
+                ("RLOCK.ONCE k bob 600000", None),
             ][..],
         ),
         (

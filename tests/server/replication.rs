@@ -5,7 +5,7 @@ use rlock_testing::{Client, Reply, Server, Tap, start_waiting, text, wait_until}
 
 /// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
 /// ms after the command ran.
-const CASES: [&str; 38] = [
+const CASES: [&str; 43] = [
     "RLOCK.ACQUIRE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 2000000 FENCED \
      => HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
@@ -70,6 +70,15 @@ const CASES: [&str; 38] = [
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.MACQUIRE 2 l k ann 2000000 FENCED \
      => RESTORE l <2000000> {ann:1} ABSTTL REPLACE; HINCRBY k ann 1; PEXPIREAT k <2000000>; \
      INCR redisson_lock_token:{l}; INCR redisson_lock_token:{k}",
+    "RLOCK.ONCE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
+    "RLOCK.ONCE k ann 1000000; RLOCK.ANSWER k ann 42 KEEP 2000000 \
+     => SET rlock_answer:{k} 42 PXAT <2000000>; DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.ANSWER k ann 42 KEEP 2000000 \
+     => SET rlock_answer:{k} 42 PXAT <2000000>; DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.ONCE k ann 1000000; RLOCK.ANSWER k ann 42 KEEP 2000000; RLOCK.ACQUIRE k ann 1000000; \
+     RLOCK.ANSWER k ann 43 KEEP 1000000 \
+     => SET rlock_answer:{k} 43 PXAT <1000000>; DEL k; PUBLISH redisson_lock__channel:{k} 0",
+    "RLOCK.ONCE k ann 1000000; RLOCK.RELEASE k ann => DEL k; PUBLISH redisson_lock__channel:{k} 0",
     // What is dead already is not there to be deleted.
     "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.BREAK k \
      => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:bob:rwlock_timeout:1",
@@ -161,6 +170,7 @@ fn what_changes_nothing_replicates_nothing() {
     client.say("RLOCK.WACQUIRE write ann 600000");
     client.say("RLOCK.RACQUIRE write ann 600000");
     client.say("RLOCK.PACQUIRE permits ann 600000 LIMIT 1");
+    client.say("SET rlock_answer:{answered} 42");
     let (mut watcher, mut tap) = (server.client(), Tap::on(&server));
     for command in [
         "RLOCK.ACQUIRE plain bob 1000",
@@ -195,7 +205,19 @@ fn what_changes_nothing_replicates_nothing() {
         "RLOCK.RELEASE permits bob",
         "RLOCK.RENEW permits bob 1000",
         "RLOCK.ACQUIRE permits ann 1000",
+        "RLOCK.ONCE answered bob 1000",
+        "RLOCK.ONCE answered bob 1000 WAIT 0",
+        "RLOCK.ONCE plain bob 1000",
+        "RLOCK.ONCE permits ann 1000",
+        "RLOCK.ONCE absent ann 0",
+        "RLOCK.ANSWER plain bob 42 KEEP 1000",
+        "RLOCK.ANSWER plain ann 42 KEEP 0",
+        "RLOCK.ANSWER write ann 42 KEEP 1000",
+        "RLOCK.ANSWER permits ann 42 KEEP 1000",
+        "RLOCK.ANSWER absent ann 42 KEEP 1000",
+        "RLOCK.ANSWER answered ann 42 KEEP 1000",
         "RLOCK.INSPECT permits",
+        "RLOCK.INSPECT answered",
         "RLOCK.BREAK absent",
         "RLOCK.INSPECT plain",
         "RLOCK.INSPECT write",
@@ -206,6 +228,7 @@ fn what_changes_nothing_replicates_nothing() {
         let changes = |client: &mut Client| client.info("persistence").number("rdb_changes_since_last_save");
         let before = changes(&mut client);
         watcher.say("WATCH plain read write permits absent redisson_lock_token:{plain} redisson_lock_token:{write}");
+        watcher.say("WATCH rlock_answer:{plain} rlock_answer:{write} rlock_answer:{absent} rlock_answer:{answered}");
         client.say(command);
         assert_eq!(tap.drain(), [""; 0], "{command}");
         assert_eq!(watcher.transaction(["PING"]), [text("PONG")], "{command}");
@@ -285,7 +308,14 @@ fn a_replica_with_the_module_refuses_to_lock() {
     replica.follow(&master);
     ours.say("RLOCK.ACQUIRE k ann 600000");
     wait_until("the replica has the lock", || theirs.expiry("k") > 0);
-    let commands = ["RLOCK.ACQUIRE k ann 1000", "RLOCK.RELEASE k ann", "RLOCK.RENEW k ann 1000", "RLOCK.BREAK k"];
+    let commands = [
+        "RLOCK.ACQUIRE k ann 1000",
+        "RLOCK.RELEASE k ann",
+        "RLOCK.RENEW k ann 1000",
+        "RLOCK.BREAK k",
+        "RLOCK.ONCE k ann 1000",
+        "RLOCK.ANSWER k ann 42 KEEP 1000",
+    ];
     for command in commands {
         assert!(theirs.say(command).as_error().starts_with("READONLY"), "{command}");
     }

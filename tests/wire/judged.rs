@@ -13,6 +13,8 @@ const KEY: &str = "judged";
 const COMMANDS: usize = 40;
 const HOLDERS: [&str; 3] = ["h", "g", "h:1"];
 
+const ANSWERS: [&[u8]; 3] = [b"", b"7", b"\r\n$3\r\n\0\xff"];
+
 /// None ends meanwhile.
 const LEASES: [i64; 2] = [600_000, 900_000];
 
@@ -23,20 +25,25 @@ const SLACK_MS: i64 = 100_000;
 /// If the server says or keeps anything else than the model.
 pub fn judge(referee: &mut Connection, random: &mut Random) {
     let mut reference = Reference::of(KEY);
-    referee.say("DEL judged redisson_lock_token:{judged}");
+    referee.say("DEL judged redisson_lock_token:{judged} rlock_answer:{judged}");
     for _ in 0..COMMANDS {
         let (command, expected) = ask(&mut reference, random);
         let reply = reply_in(&referee.ask(&command));
         let is_left = |left: i64, most: i64| (0..=SLACK_MS).contains(&(most - left));
-        let is_it = match (reply, &expected) {
-            (Reply::Number(left), Reply::Number(most @ SLACK_MS..)) => is_left(left, *most),
-            (reply, expected) => reply == *expected,
+        let is_it = match (&reply, &expected) {
+            (Reply::Number(left), Reply::Number(most @ SLACK_MS..)) => is_left(*left, *most),
+            (reply, expected) => reply == expected,
         };
-        assert!(is_it, "{}: {expected:?} is expected", told(&command));
+        assert!(is_it, "{}: {reply:?}, {expected:?} is expected", told(&command));
         let (kept, expected) = (kept_by(referee), kept(&reference));
         assert_eq!(kept, expected, "what is kept after {}", told(&command));
+        let is_seen = match (seen_answer(referee), reference.seen_answer()) {
+            (Some((size, left)), Some((length, most))) => size == length && is_left(left, most),
+            (seen, expected) => seen == expected,
+        };
+        assert!(is_seen, "{:?} is to be seen after {}", reference.seen_answer(), told(&command));
     }
-    referee.say("DEL judged redisson_lock_token:{judged}");
+    referee.say("DEL judged redisson_lock_token:{judged} rlock_answer:{judged}");
 }
 
 /// A command, and what the model replies.
@@ -45,7 +52,15 @@ fn ask(reference: &mut Reference, random: &mut Random) -> (Command, Reply) {
     let limit = Limit::new(2).expect("a limit");
     let sides =
         [("", Side::Plain), ("R", Side::Read), ("R", Side::Read), ("W", Side::Write), ("P", Side::Permit(limit))];
-    let (line, reply) = match random.below(10) {
+    let (line, reply) = match random.below(14) {
+        9..11 => (format!("RLOCK.ONCE {KEY} {holder} {lease}"), reference.once(holder, lease)),
+        11 => return answer(reference, holder, lease, random),
+        // While an answer is stored, no caller leads.
+        12 => {
+            let is_there = reference.seen_answer().is_some();
+            reference.delete_answer();
+            ("DEL rlock_answer:{judged}".to_owned(), Reply::Number(i64::from(is_there)))
+        }
         0..5 => {
             let ((letter, side), fenced) = (random.one_of(&sides), random.is(30));
             let limit = if letter == "P" { " LIMIT 2" } else { "" };
@@ -68,11 +83,19 @@ fn ask(reference: &mut Reference, random: &mut Random) -> (Command, Reply) {
     (words(&line), reply)
 }
 
+fn answer(reference: &mut Reference, holder: &str, keep: i64, random: &mut Random) -> (Command, Reply) {
+    let value: &[u8] = random.one_of(&ANSWERS);
+    let mut command = words(&format!("RLOCK.ANSWER {KEY} {holder} value KEEP {keep}"));
+    command[3] = value.to_vec();
+    (command, reference.answer(holder, value, keep))
+}
+
 /// What a frame says, in the model's words.
 fn reply_in(frame: &Frame) -> Reply {
     match frame {
         Frame::Nil => Reply::Nil,
         Frame::Int(number) => Reply::Number(*number),
+        Frame::Bulk(value) => Reply::Answer(value.clone()),
         Frame::Error(line) => {
             let codes = ["WRONGTYPE", "WRONGKIND", "ERR"];
             Reply::Error(codes.into_iter().find(|code| line.starts_with(code)).unwrap_or("another"))
@@ -83,6 +106,18 @@ fn reply_in(frame: &Frame) -> Reply {
             _ => panic!("{pair:?} is no reply to ACQUIRE"),
         },
         other => panic!("{other:?} is no reply"),
+    }
+}
+
+/// What RLOCK.INSPECT shows of the stored answer: its length, and the ms until its end.
+fn seen_answer(referee: &mut Connection) -> Option<(usize, i64)> {
+    let seen = referee.say(&format!("RLOCK.INSPECT {KEY}"));
+    let pairs = seen.pairs().expect("a map");
+    let of = |name: &str| &pairs.iter().find(|(key, _)| key.text() == name.as_bytes()).expect("a name").1;
+    match [of("answer-bytes"), of("answer-ttl-ms")] {
+        [Frame::Int(size), Frame::Int(left)] => Some((usize::try_from(*size).expect("a size"), *left)),
+        [Frame::Nil, Frame::Nil] => None,
+        seen => panic!("{seen:?} is no answer"),
     }
 }
 

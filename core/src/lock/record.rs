@@ -34,7 +34,7 @@ pub trait Record {
     /// The fencing token that the next grant would get by the counter alone.
     ///
     /// # Errors
-    /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::TokenOnItsWay`] where it may be elsewhere.
+    /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::KeysOnTheirWay`] where it may be elsewhere.
     fn next_token(&self) -> Result<i64, Refusal>;
 
     /// Calls `use_answer` with the answer that is stored for this lock and its end, if there is one.
@@ -42,6 +42,9 @@ pub trait Record {
     /// # Errors
     /// [`Refusal::OtherSlot`], and [`Refusal::WrongType`] where the key of the answer holds something else.
     fn with_answer<R>(&self, use_answer: impl FnOnce(Option<(&[u8], Expiry)>) -> R) -> Result<R, Refusal>;
+
+    /// Whether another node may have the answer while the lock's slot moves. Asked only where none is stored here.
+    fn answer_may_be_elsewhere(&self) -> bool;
 
     /// The Unix time in µs, below which no token may be; None if tokens go by the counter alone.
     fn token_clock_us(&self) -> Option<i64>;

@@ -182,8 +182,8 @@ pub enum Refusal {
     Deadlock,
     /// The fencing counter is not an integer, or cannot grow.
     BadToken,
-    /// In a cluster, the slot is on its way from one node to another, and the counter may be at the other one.
-    TokenOnItsWay,
+    /// In a cluster, the slot is on its way from one node to another, and the counter or the answer may be at the other one.
+    KeysOnTheirWay,
     /// In a cluster, the keys derived from this name are in another slot.
     OtherSlot,
 }

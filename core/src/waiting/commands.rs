@@ -150,6 +150,9 @@ impl<C> Engine<C> {
         let (grace, now) = (self.grace(host), host.now());
         let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
             Verdict::Granted(effect) => {
+                if asked_by == AskedBy::Once && effect.changes.begins() && record.answer_may_be_elsewhere() {
+                    return Err(Refusal::KeysOnTheirWay.into());
+                }
                 host.commit(record, &Plan::of(wish.holder, &effect.changes), Vec::new())?;
                 self.granted_at_once(host, &[key], overtaken);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));

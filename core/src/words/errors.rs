@@ -64,7 +64,7 @@ pub enum Error {
     TooManyHolds,
     Deadlock,
     BadToken,
-    TokenOnItsWay,
+    KeysOnTheirWay,
     OtherSlot,
     // The wait.
     QueueTooLong,
@@ -147,7 +147,7 @@ pub const ERRORS: [(Error, &CStr); Error::Internal as usize + 1] = [
     (Error::TooManyHolds, c"ERR holder has too many holds on this lock: the limits are 10000 read holds and a count of 9223372036854775807"),
     (Error::Deadlock, c"DEADLOCK holder reads this lock and would wait for itself: release the read first"),
     (Error::BadToken, c"ERR fencing counter of this key is not an integer below 9223372036854775807"),
-    (Error::TokenOnItsWay, c"TRYAGAIN the slot of this lock is moving: this node does not have its fencing counter"),
+    (Error::KeysOnTheirWay, c"TRYAGAIN the slot of this lock is moving: this node does not have all its keys"),
     (Error::OtherSlot, c"ERR lock name and its derived keys must map to one hash slot: use one {tag} that is not empty, or no braces"),
     (Error::QueueTooLong, c"QUEUEFULL as many wait for this lock as MAX allows, or more"),
     (Error::WaitersFull, c"QUEUEFULL no more clients can wait: rlock.max-waiters is reached"),
@@ -222,7 +222,7 @@ impl From<Refusal> for Error {
             Refusal::TooManyHolds => Self::TooManyHolds,
             Refusal::Deadlock => Self::Deadlock,
             Refusal::BadToken => Self::BadToken,
-            Refusal::TokenOnItsWay => Self::TokenOnItsWay,
+            Refusal::KeysOnTheirWay => Self::KeysOnTheirWay,
             Refusal::OtherSlot => Self::OtherSlot,
         }
     }

@@ -16,6 +16,7 @@ fn check(history: Vec<Step>) {
     play(history, false, |lock, reference| {
         for holder in HOLDERS {
             hands_over(lock, reference, holder);
+            hands_over_with_an_answer(lock, reference, holder);
         }
     });
 }
@@ -50,6 +51,23 @@ fn hands_over(lock: &Lock, reference: &Reference, holder: &str) {
         let expected = if can_act { &expected.published } else { &reference.published };
         assert_eq!(&after.published, expected, "{holder} to {next}, {side:?} for {lease} ms");
         assert!(is_whole(&after), "a lock that was handed over has one hold");
+    }
+}
+
+/// An answer is a release with one key more.
+fn hands_over_with_an_answer(lock: &Lock, reference: &Reference, holder: &str) {
+    let (view, now, grace, keep) = (lock.seen_by(holder), lock.now(), lock.grace(), 50);
+    let Ok(decision) = lock::answer(&view, Lease::from_ms(keep).unwrap(), now) else { return };
+    assert_eq!(decision.answer, decision.changes.frees());
+    for (next, lease) in HOLDERS.into_iter().zip([7, 600, 7]).filter(|(_, lease)| !reference.keeps_out(*lease)) {
+        let wish = Wish { holder: next, side: Side::Plain, lease: Lease::from_ms(lease).unwrap(), fenced: true };
+        let hand_over = decision.answer.then(|| lock::hand_over(&view, decision.changes, &wish, grace, now));
+        let Some(HandOver { released, granted }) = hand_over.flatten() else { continue };
+        let (mut after, mut expected) = (lock.clone(), reference.clone());
+        after.apply_with([(holder, released), (next, granted.changes)], Some(b"42"));
+        assert_eq!(expected.answer(holder, b"42", keep), Reply::Number(1));
+        assert_eq!(expected.acquire(next, Side::Plain, lease, true), granted.token.map_or(Reply::Nil, Reply::Token));
+        assert_eq!(after.entries(), entries_of(&expected.entries()), "{holder} answers, {next} is next for {lease} ms");
     }
 }
 

@@ -12,8 +12,8 @@ mod waiting;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use rlock_core::lock::{
-    self, Changes, Decision, Grace, Lease, Limit, Refusal, Release, Released, Renewed, Side, UnixMs, Verdict, Wish,
-    names,
+    self, Changes, Decision, Grace, Lease, Limit, Record, Refusal, Release, Released, Renewed, Side, UnixMs, Verdict,
+    Wish, names,
 };
 use rlock_sim::{Clocks, Entry, Keyspace, Memory, Plain, Reference, Reply, View};
 
@@ -28,6 +28,8 @@ enum Command {
     Acquire { holder: usize, side: Side, lease: i64, fenced: bool },
     Release { holder: usize, side: Option<Side>, lease: Option<i64>, all: bool },
     Renew { holder: usize, lease: i64 },
+    Once { holder: usize, lease: i64 },
+    Answer { holder: usize, value: usize, keep: i64 },
 }
 
 /// What happens to a lock beside our commands.
@@ -45,6 +47,7 @@ enum Event {
         holder: usize,
         index: i64,
     },
+    AnswerGoes,
     /// Tokens go by a clock that says this from now on; or by the counter alone.
     TokenClock {
         us: Option<i64>,
@@ -55,6 +58,9 @@ enum Event {
         left: i64,
     },
 }
+
+/// Values of answers.
+const ANSWERS: [&[u8]; 3] = [b"", b"42", b"\r\n\0\xff"];
 
 const HOLDERS: [&str; 3] = ["ann:1", "bob:1", "cid:7"];
 
@@ -73,6 +79,7 @@ fn step<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Step> {
         1 => Just(Event::ForeignPersist),
         1 => holder.clone().prop_map(|holder| Event::ForeignRemoval { holder }),
         2 => (holder.clone(), 1..4_i64).prop_map(|(holder, index)| Event::HoldKeyGoes { holder, index }),
+        1 => Just(Event::AnswerGoes),
         2 => (prop_oneof![1 => Just(0), 2 => 10..600_i64], 0..60_i64)
             .prop_map(|(length, left)| Event::Grace { length, left: left.min(length) }),
         2 => prop::option::of(prop_oneof![0..30_i64, 900..1_000_i64, Just(i64::MAX)]).prop_map(|us| Event::TokenClock { us }),
@@ -82,7 +89,9 @@ fn step<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Step> {
             .prop_map(|(holder, side, lease, fenced)| Command::Acquire { holder, side, lease, fenced }),
         3 => (holder.clone(), side, prop::option::weighted(0.3, lease.clone()), prop::bool::weighted(0.2))
             .prop_map(|(holder, side, lease, all)| Command::Release { holder, side, lease, all }),
-        1 => (holder, lease).prop_map(|(holder, lease)| Command::Renew { holder, lease }),
+        1 => (holder.clone(), lease.clone()).prop_map(|(holder, lease)| Command::Renew { holder, lease }),
+        1 => (holder.clone(), lease.clone()).prop_map(|(holder, lease)| Command::Once { holder, lease }),
+        1 => (holder, 0..ANSWERS.len(), lease).prop_map(|(holder, value, keep)| Command::Answer { holder, value, keep }),
     ];
     prop_oneof![4 => command.prop_map(Step::Ours), 1 => event.prop_map(Step::World)]
 }
@@ -124,8 +133,19 @@ impl Lock {
 
     /// In one step: first all that is in the lock's own key.
     fn apply<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>) {
+        self.apply_with(all, None);
+    }
+
+    /// The same with the answer that is stored.
+    fn apply_with<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>, answer: Option<&[u8]>) {
         let changes = all.into_iter().map(|(holder, changes)| (LOCK.as_bytes(), holder.as_bytes(), changes));
-        self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>(), None));
+        self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>(), answer));
+    }
+
+    /// What RLOCK.INSPECT shows of the stored answer.
+    fn seen_answer(&self) -> Option<(usize, i64)> {
+        let answer = self.keyspace.answer(0, LOCK.as_bytes()).unwrap();
+        answer.map(|(value, end)| (value.len(), end.left_ms(self.now())))
     }
 
     fn run(&mut self, command: Plain<'_>) {
@@ -161,6 +181,7 @@ fn play(history: Vec<Step>, any_are_many: bool, mut look: impl FnMut(&Lock, &Ref
         }
         assert_eq!(lock.entries(), entries_of(&reference.entries()), "the keys after step {number}, {step:?}");
         assert_eq!(lock.published, reference.published, "the messages after step {number}, {step:?}");
+        assert_eq!(lock.seen_answer(), reference.seen_answer(), "the answer after step {number}, {step:?}");
         reference.check_exclusion();
         look(&lock, &reference);
     }
@@ -189,6 +210,10 @@ fn happen(event: Event, lock: &mut Lock, reference: &mut Reference) {
             names::read_hold(key, HOLDERS[holder].as_bytes(), index, |key| lock.run(Plain::Del { key }));
             reference.delete_hold_key(HOLDERS[holder], index);
         }
+        Event::AnswerGoes => {
+            names::answer(key, |key| lock.run(Plain::Del { key }));
+            reference.delete_answer();
+        }
         Event::Grace { length, left } => {
             lock.grace = (length, lock.now() + left);
             (reference.grace_length, reference.grace_until) = (length, reference.now + left);
@@ -203,20 +228,21 @@ fn happen(event: Event, lock: &mut Lock, reference: &mut Reference) {
 /// The command as the decisions under test take it.
 fn decide(lock: &mut Lock, command: &Command) -> Reply {
     let (now, grace) = (lock.now(), lock.grace());
+    let mut answer = None;
     let (holder, reply, changes) = match *command {
-        Command::Acquire { holder, side, lease, fenced } => {
-            let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
-            let verdict = lock::acquire(&lock.seen_by(HOLDERS[holder]), &wish, lock::Ahead::Nobody, grace, now);
-            if let Ok(Verdict::Granted(effect)) = verdict {
-                check_room(lock.clone(), holder, &effect, lease);
+        Command::Acquire { holder, side, lease, fenced } => acquire(lock, holder, side, lease, fenced),
+        Command::Once { holder, lease } => {
+            let stored = lock.seen_by(HOLDERS[holder]).with_answer(|answer| answer.map(|(value, _)| value.to_vec()));
+            match stored.unwrap() {
+                Some(value) => return Reply::Answer(value),
+                None => acquire(lock, holder, Side::Plain, lease, false),
             }
-            let decision = verdict.map(|verdict| match verdict {
-                Verdict::Granted(effect) => {
-                    Decision { answer: effect.token.map_or(Reply::Nil, Reply::Token), changes: effect.changes }
-                }
-                Verdict::Busy(busy) => Decision::unchanged(Reply::Number(busy.left_ms)),
-            });
-            taken(holder, decision, |reply| reply)
+        }
+        Command::Answer { holder, value, keep } => {
+            answer = Some(ANSWERS[value]);
+            let keep = Lease::from_ms(keep).unwrap();
+            let reply = |is_stored| if is_stored { Reply::Number(1) } else { Reply::Nil };
+            taken(holder, lock::answer(&lock.seen_by(HOLDERS[holder]), keep, now), reply)
         }
         Command::Release { holder, side, lease, all } => {
             let lease = lease.map(|lease| Lease::from_ms(lease).unwrap());
@@ -234,8 +260,23 @@ fn decide(lock: &mut Lock, command: &Command) -> Reply {
             taken(holder, lock::renew(&lock.seen_by(HOLDERS[holder]), lease, grace, now), reply)
         }
     };
-    lock.apply(changes.map(|changes| (HOLDERS[holder], changes)));
+    lock.apply_with(changes.map(|changes| (HOLDERS[holder], changes)), answer);
     reply
+}
+
+fn acquire(lock: &Lock, holder: usize, side: Side, lease: i64, fenced: bool) -> (usize, Reply, Option<Changes>) {
+    let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced };
+    let verdict = lock::acquire(&lock.seen_by(HOLDERS[holder]), &wish, lock::Ahead::Nobody, lock.grace(), lock.now());
+    if let Ok(Verdict::Granted(effect)) = verdict {
+        check_room(lock.clone(), holder, &effect, lease);
+    }
+    let decision = verdict.map(|verdict| match verdict {
+        Verdict::Granted(effect) => {
+            Decision { answer: effect.token.map_or(Reply::Nil, Reply::Token), changes: effect.changes }
+        }
+        Verdict::Busy(busy) => Decision::unchanged(Reply::Number(busy.left_ms)),
+    });
+    taken(holder, decision, |reply| reply)
 }
 
 /// What a grant says of the next waiter: whether anybody else is granted the lock beside this holder.
@@ -269,7 +310,7 @@ fn code(refusal: Refusal) -> &'static str {
         Refusal::WrongType => "WRONGTYPE",
         Refusal::HoldsReadWrite | Refusal::HoldsPlain | Refusal::HoldsPermits => "WRONGKIND",
         Refusal::Deadlock => "DEADLOCK",
-        Refusal::TokenOnItsWay => "TRYAGAIN",
+        Refusal::KeysOnTheirWay => "TRYAGAIN",
         _ => "ERR",
     }
 }
@@ -280,6 +321,8 @@ fn refer(reference: &mut Reference, command: &Command) -> Reply {
         Command::Acquire { holder, side, lease, fenced } => reference.acquire(HOLDERS[holder], side, lease, fenced),
         Command::Release { holder, side, lease, all } => reference.release(HOLDERS[holder], side, lease, all),
         Command::Renew { holder, lease } => reference.renew(HOLDERS[holder], lease),
+        Command::Once { holder, lease } => reference.once(HOLDERS[holder], lease),
+        Command::Answer { holder, value, keep } => reference.answer(HOLDERS[holder], ANSWERS[value], keep),
     }
 }
 

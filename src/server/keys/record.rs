@@ -100,6 +100,10 @@ impl Record for LockRecord<'_> {
         stored.map_or(Ok(None), |text| text.ok_or(Refusal::WrongType).map(Some)).map(use_answer)
     }
 
+    fn answer_may_be_elsewhere(&self) -> bool {
+        this_server::is_in_cluster() && !self.is_here(names::answer(self.key.name().bytes(), OwnedStr::new).lend())
+    }
+
     fn token_clock_us(&self) -> Option<i64> {
         SETTINGS.tokens_go_by_clock().then(clock_us)
     }
@@ -219,13 +223,17 @@ impl LockRecord<'_> {
         Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
     }
 
-    /// While a slot moves, the server sends a client to where the lock is, and the counter may be at the other node: to
-    /// begin anew would give tokens out for a second time. The check asks for the counter together with a key that
-    /// nobody ever makes, since a key alone would not show it.
+    /// A counter that is at another node would give out the same tokens again.
     fn first_token(&self, counter: Str<'_>) -> Result<i64, Refusal> {
-        let nobody = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
-        let is_here = this_server::has_all_there_is_of(self.context, counter, nobody.lend());
-        if is_here { Ok(1) } else { Err(Refusal::TokenOnItsWay) }
+        if self.is_here(counter) { Ok(1) } else { Err(Refusal::KeysOnTheirWay) }
+    }
+
+    /// Whether a derived key that is absent is at no other node. While a slot moves, the server sends a client to where the
+    /// lock is, and other keys may be elsewhere. The server is asked for two keys, of which no client ever creates the second:
+    /// one key alone would not show it.
+    fn is_here(&self, derived: Str<'_>) -> bool {
+        let second = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
+        this_server::has_all_there_is_of(self.context, derived, second.lend())
     }
 
     /// This holder's plain holds, or its read holds.

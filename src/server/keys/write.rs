@@ -39,12 +39,15 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     }
     let name = key.name();
     let holders = [Some((plan.holder, plan.changes)), plan.next];
-    let key = write_answer(context, key, plan);
+    let (key, answer) = write_answer(context, key, plan);
     let mut lock = LockKey { context, key, is_deleted: false };
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
     }
     lock.close();
+    if let Some(answer) = answer {
+        announce_beside(context, &answer, &[SET, EXPIRE]);
+    }
     if !plan.changes.on_lock_key().is_empty() {
         context.signal_modified(name);
     }
@@ -57,13 +60,17 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     Ok(())
 }
 
-/// Stores the answer of a plan that has one. It comes first, so that followers have it by the time the lock ends.
-fn write_answer<'a>(context: &'a Context, key: WritableKey<'a>, plan: &Plan<'_, Str<'_>, Str<'_>>) -> WritableKey<'a> {
+/// Stores the answer of a plan that has one, and returns its key's name. It comes first: followers have it when the lock ends.
+fn write_answer<'a>(
+    context: &'a Context,
+    key: WritableKey<'a>,
+    plan: &Plan<'_, Str<'_>, Str<'_>>,
+) -> (WritableKey<'a>, Option<OwnedStr>) {
     let stored = plan.changes.on_side_keys().iter().find_map(|change| match change {
         Change::StoreAnswer { end } => Some(*end),
         _ => None,
     });
-    let (Some(end), Some(value)) = (stored, plan.answer) else { return key };
+    let (Some(end), Some(value)) = (stored, plan.answer) else { return (key, None) };
     let name = key.name();
     drop(key);
     let answer = names::answer(name.bytes(), OwnedStr::new);
@@ -72,7 +79,7 @@ fn write_answer<'a>(context: &'a Context, key: WritableKey<'a>, plan: &Plan<'_, 
     stored.expire_at(end);
     drop(stored);
     tell(context, c"SET", &[answer.lend(), value, kept().pxat.lend()], Some(end));
-    WritableKey::open(context, name)
+    (WritableKey::open(context, name), Some(answer))
 }
 
 /// The same for what one holder changes in several locks, in one step.
@@ -112,6 +119,14 @@ fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
         kept().announced.set(event.1.as_ptr());
         context.announce(*event, name);
         kept().announced.set(ptr::null());
+    }
+}
+
+/// Announces what was changed in a key that belongs to a lock.
+fn announce_beside(context: &Context, name: &OwnedStr, events: &[KeyEvent]) {
+    context.signal_modified(name.lend());
+    for event in events {
+        context.announce(*event, name.lend());
     }
 }
 
@@ -310,11 +325,8 @@ impl Beside<'_> {
                 tell(self.context, c"SET", &[name.lend(), OwnedStr::number(to).lend(), kept().keepttl.lend()], None);
                 self.announce(&name, &[SET]);
             }
-            Change::StoreAnswer { .. } => {
-                self.announce(&names::answer(self.name.bytes(), OwnedStr::new), &[SET, EXPIRE]);
-            }
             Change::Publish(unlock) => self.publish(unlock),
-            // The other changes are in the lock's key, and true by now.
+            // The other changes are true by now.
             _ => {}
         }
     }
@@ -380,10 +392,7 @@ impl Beside<'_> {
     }
 
     fn announce(&self, name: &OwnedStr, events: &[KeyEvent]) {
-        self.context.signal_modified(name.lend());
-        for event in events {
-            self.context.announce(*event, name.lend());
-        }
+        announce_beside(self.context, name, events);
     }
 
     /// Tells Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server

@@ -40,6 +40,8 @@ pub enum Outcome {
     Granted(Option<i64>),
     /// With the ms that were left of the lock.
     TimeIsUp(i64),
+    /// With the answer of another holder's work. A ticket's event does not have it.
+    Answered(Option<String>),
     Error(String),
     /// The connection was closed instead.
     CutOff,
@@ -172,7 +174,7 @@ impl From<&Reply> for Outcome {
                 [Reply::Int(left), Reply::Nil] => Self::TimeIsUp(left),
                 _ => panic!("no answer to a wait: {reply:?}"),
             },
-            Reply::Text(_) => panic!("no answer to a wait: {reply:?}"),
+            Reply::Text(answer) => Self::Answered(Some(answer.clone())),
         }
     }
 }
@@ -183,6 +185,7 @@ impl From<&Event> for Outcome {
             ("granted", Reply::Nil) => GRANTED,
             ("granted", token) => Self::Granted(Some(token.as_int())),
             ("timeout", left) => Self::TimeIsUp(left.as_int()),
+            ("answered", Reply::Nil) => Self::Answered(None),
             (_, line) => Self::Error(line.as_text().to_owned()),
         }
     }
