@@ -1,5 +1,5 @@
 //! One attempt to acquire a lock: tried once, then waited for by a ticket. What becomes of it when its caller has gone or
-//! its time is over is in `leaving`.
+//! its time is over is in `leaving`, what becomes of a grant in `granted`.
 //!
 //! **A wait asks for a short lease.** A grant is its holder's from the moment it is made, and the server never takes it
 //! back: a machine that is gone without a word keeps the lock from the next one for as long as the lease lasts, and each
@@ -17,13 +17,13 @@
 //! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left nothing
 //! behind. A try behind one that waits in the server's queue fails at once.
 
+mod granted;
 mod handing;
 mod leaving;
 
-use super::confirmed::Unconfirmed;
 use super::doubt::Doubt;
 use super::fault::{Fault, What};
-use super::hold::{Began, End, GuardId, Hold, vouched_until};
+use super::hold::{GuardId, Hold, vouched_until};
 use super::pause::{Outage, Pause};
 use super::request::{self, Cancelled, Leased, Verdict, Wait};
 use super::resp::Reply;
@@ -361,24 +361,7 @@ impl Engine {
         attempt.errand = 0;
         answer.as_ref().err().into_iter().for_each(|fault| attempt.doubt.misses(fault));
         match &mut attempt.state {
-            State::Asking => {
-                let lease = Leased { after: sent_at, length: attempt.asked };
-                match attempt.verdict(answer, lease) {
-                    Ok(Verdict::Granted { tokens, lease }) => self.granted(id, tokens, lease, true),
-                    Ok(Verdict::Answered(Some(value))) => self.is_answered(id, value),
-                    Ok(Verdict::Answered(None)) => self.troubled(id, Fault::not_an_answer(), false),
-                    Ok(Verdict::Busy) => self.busy(id),
-                    Ok(Verdict::Waits) => self.waits(id),
-                    Err(fault) => {
-                        // So the server answers only to what it has not queued.
-                        let is_out = fault.is_full() && !attempt.doubt.exists();
-                        if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
-                            self.waits_no_more(&ticket);
-                        }
-                        self.troubled(id, fault, false);
-                    }
-                }
-            }
+            State::Asking => self.asked(id, sent_at, answer),
             State::Renewing if !attempt.aim.asks() => self.held_is_renewed(id, sent_at, answer),
             State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
                 // It may be another one's of the same owner, if what was granted to this one had ended by then.
@@ -425,6 +408,26 @@ impl Engine {
                 }
             }
             State::Behind | State::Waiting | State::Pausing { .. } => {}
+        }
+    }
+
+    fn asked(&mut self, id: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let lease = Leased { after: sent_at, length: attempt.asked };
+        match attempt.verdict(answer, lease) {
+            Ok(Verdict::Granted { tokens, lease }) => self.granted(id, tokens, lease, true),
+            Ok(Verdict::Answered(Some(value))) => self.is_answered(id, value),
+            Ok(Verdict::Answered(None)) => self.troubled(id, Fault::not_an_answer(), false),
+            Ok(Verdict::Busy) => self.busy(id),
+            Ok(Verdict::Waits) => self.waits(id),
+            Err(fault) => {
+                // So the server answers only to what it has not queued.
+                let is_out = fault.is_full() && !attempt.doubt.exists();
+                if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
+                    self.waits_no_more(&ticket);
+                }
+                self.troubled(id, fault, false);
+            }
         }
     }
 
@@ -636,121 +639,6 @@ impl Engine {
             _ => trouble,
         };
         self.ends(id, Err(trouble.into_error(&key)));
-    }
-
-    /// `for_all`: the lease of everything that this holder has.
-    fn held(&mut self, id: u64, lease: Leased, for_all: bool) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let replicas = attempt.terms.replicas;
-        let (began, mut tokens) = (Began { lease, for_all, replicas }, std::mem::take(&mut attempt.tokens).into_iter());
-        let (hold, more) = (attempt.hold, attempt.more.clone());
-        let Some(mut grant) = self.guarded(id, hold, began, tokens.next()) else { return };
-        grant.more = more.into_iter().filter_map(|hold| self.guarded(id, hold, began, tokens.next())).collect();
-        if replicas.is_none() {
-            return self.is_held(id, Ok(grant));
-        }
-        self.attempts.entry(id).and_modify(|it| it.state = State::Confirming { grant, renewed: Vec::new() });
-        self.confirms(id);
-    }
-
-    fn guarded(&mut self, id: u64, hold_id: HoldId, began: Began, token: Option<u64>) -> Option<Grant> {
-        let (guard, now) = (GuardId(self.next_id()), self.now);
-        let (attempt, hold) = (self.attempts.get(&id)?, self.holds.get_mut(&hold_id)?);
-        let (side, key, holder) = (attempt.terms.side, hold.key.clone(), hold.holder.clone());
-        let began = Began { lease: hold.certain(began.lease), ..began };
-        let length = attempt.lease(hold, false, now);
-        let end = |until| match attempt.terms.lease {
-            Lasting::Kept(_) => End::Kept,
-            // What was renewed may be longer, for what others have under this holder.
-            Lasting::Fixed(length) if began.for_all => End::Fixed(vouched_until(Leased { length, ..began.lease })),
-            Lasting::Fixed(_) => End::Fixed(until),
-        };
-        let is_first = !hold.is_vouched_for(now);
-        hold.attempt_granted(guard, (side, &attempt.doubt), began, end, now, &mut self.effects);
-        let grant = Grant { hold: hold_id, guard, key, holder, side, until: now, length, token, more: Vec::new() };
-        let is_kept = matches!(attempt.terms.lease, Lasting::Kept(_));
-        if is_first {
-            // An answer to an old renewal says nothing about this one.
-            self.keep_no_more(hold_id);
-        }
-        if is_kept {
-            self.keep(hold_id, length, began.lease);
-        }
-        Some(grant)
-    }
-
-    fn confirms(&mut self, id: u64) {
-        let (errand, now) = (self.next_id(), self.now);
-        let Some(hold_id) = self.attempts.get(&id).map(|attempt| attempt.hold) else { return };
-        if !self.passes_gate(hold_id, Asker::Attempt(id), errand) {
-            return;
-        }
-        let (Some(attempt), Some(hold)) = (self.attempts.get_mut(&id), self.holds.get(&hold_id)) else { return };
-        let (State::Confirming { grant, .. }, Some(replicas)) = (&attempt.state, attempt.terms.replicas) else {
-            return;
-        };
-        // What was granted may be longer, for others of the same owner, who are gone by now.
-        (attempt.errand, attempt.asked) = (errand, hold.lease_for(grant.length, now));
-        let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), attempt.asked));
-        let renewals = grant.all().map(renewal).collect();
-        self.joins_round(Unconfirmed { hold: hold_id, asker: Asker::Attempt(id), errand, renewals, replicas });
-    }
-
-    pub(super) fn grant_confirmed(&mut self, id: u64, confirmed: Result<(), Fault>) {
-        let now = self.now;
-        let Some(Attempt { state: State::Confirming { grant, renewed }, .. }) = self.attempts.get(&id) else { return };
-        // Each of its locks was renewed, the first one at that time.
-        let lease = renewed.iter().min_by_key(|lease| lease.after).filter(|_| renewed.len() > grant.more.len());
-        let (grant, lease) = (grant.clone(), lease.copied().ok_or_else(Fault::timed_out));
-        match confirmed.and(lease) {
-            Ok(lease) => {
-                for one in grant.all() {
-                    self.holds.get_mut(&one.hold).map(|hold| hold.renewed(hold.certain(lease), now, &mut self.effects));
-                }
-                self.is_held(id, Ok(grant));
-            }
-            Err(fault) => self.is_unconfirmed(id, fault.into_error(&grant.key)),
-        }
-    }
-
-    fn is_unconfirmed(&mut self, id: u64, why: Error) {
-        if let Some(Attempt { state: State::Confirming { grant, .. }, .. }) = self.attempts.get(&id) {
-            let grant = grant.clone();
-            self.gives_back(&grant);
-            self.is_held(id, Err(why));
-        }
-    }
-
-    /// It is its guard's from now on, if there is one.
-    fn is_held(&mut self, id: u64, outcome: Result<Grant, Error>) {
-        let now = self.now;
-        let Some(attempt) = self.forget_attempt(id) else { return };
-        let outcome = outcome.and_then(|mut grant| {
-            let lost = self
-                .look_at(&mut grant, now)
-                .and_then(|()| grant.more.iter_mut().try_for_each(|one| self.look_at(one, now)));
-            lost.inspect_err(|_| self.goes_without_guard(attempt.aim, &grant)).map(|()| grant)
-        });
-        match outcome {
-            Ok(grant) if !attempt.is_awaited => self.gives_back(&grant),
-            outcome if attempt.is_awaited => self.effects.push(Effect::Notify(id, Answer::Acquired(outcome.map(Some)))),
-            _ => {}
-        }
-    }
-
-    /// Until when what was granted is guaranteed by now.
-    fn look_at(&self, grant: &mut Grant, now: Instant) -> Result<(), Error> {
-        let standing = self.holds.get(&grant.hold).map_or(Err(Loss::Ended), |hold| hold.standing(grant.guard, now));
-        grant.until = standing.map_err(|loss| Error::lost(&grant.key, loss))?;
-        Ok(())
-    }
-
-    fn goes_without_guard(&mut self, aim: Aim, grant: &Grant) {
-        if aim == Aim::Adoption { self.detach(grant) } else { self.gives_back(grant) }
-    }
-
-    fn gives_back(&mut self, grant: &Grant) {
-        grant.all().for_each(|one| self.release(one, Lane::Own, None, None));
     }
 }
 
