@@ -13,7 +13,7 @@ async fn answers_are_as_they_are() {
     let server = Server::start();
     let locks = locks_on(&server).await;
     let ask = async |command: &[&str]| locks.command("key", command).await.unwrap();
-    assert_eq!(ask(&["SET", "key", "value"]).await, text("OK"));
+    assert_eq!(ask(&["SET", "key", "value"]).await, Reply::Word(b"OK".to_vec()));
     assert_eq!(ask(&["GET", "key"]).await, text("value"));
     assert_eq!(ask(&["GET", "other"]).await, Reply::Nil);
     assert_eq!(ask(&["DEL", "key"]).await, Reply::Int(1));
