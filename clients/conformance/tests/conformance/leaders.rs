@@ -84,7 +84,7 @@ pub fn a_leader_that_is_killed_before_its_work(world: &World) {
     let (server, mut eye, network, leader) = behind_a_network(world, json!({}));
     let next = world.client_of(&server);
     // So that the connection is there.
-    ok(leader.acquire("before", plain("before")));
+    ok(leader.acquire("before", with(plain("before"), short_lease())));
     network.obey(Order::Lose(Sender::Server));
     let leads = ask_once(&leader, "a", short_lease());
     wait_until("the leader has the lock", || exists(&mut eye, "a"));

@@ -34,7 +34,7 @@ use world::{Tried, World};
 /// to a server at most. Who is not listed has all, by three.
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
-    ("java", &["fixed", "forget", "max_waiters", "once", "owner", "replicas", "tokens"], 40),
+    ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 40),
     ("python", &["forget", "once"], CONNECTIONS_MAX),
 ];
 

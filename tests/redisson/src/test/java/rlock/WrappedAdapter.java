@@ -21,6 +21,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -66,9 +67,8 @@ final class WrappedAdapter {
     private static final List<String> WITHOUT = List.of(
             // A lease of one's own ends when it was meant to: that is no loss, and nobody is told.
             "fixed",
-            "forget",
             // The server's setting.
-            "max_waiters", "once",
+            "max_waiters",
             // A hold is a thread's.
             "owner",
             // Redisson asks as many as there are, for as long as the client's configuration says.
@@ -85,7 +85,7 @@ final class WrappedAdapter {
     /** If it was no release, there is nothing to be in doubt about. */
     private static final Map<Class<?>, String> BY_CLASS = Map.ofEntries(entry(Busy.class, "busy"),
             entry(InterruptedException.class, "cancelled"), entry(IllegalMonitorStateException.class, "lost"),
-            entry(LockBusyException.class, "busy"), entry(LockLostException.class, "lost"),
+            entry(LockBusyException.class, "busy"), entry(Failed.class, "failed"), entry(LockLostException.class, "lost"),
             entry(RedissonShutdownException.class, "closed"), entry(RlockMissingException.class, "no-module"),
             entry(NoSyncedSlavesException.class, "too-few-replicas"), entry(ConnectException.class, "unavailable"),
             entry(RedisTimeoutException.class, "unavailable"), entry(RedisResponseTimeoutException.class, "in-doubt"),
@@ -149,6 +149,11 @@ final class WrappedAdapter {
         private static final long serialVersionUID = 1;
     }
 
+    /** Of work that is told to fail. */
+    private static final class Failed extends Exception {
+        private static final long serialVersionUID = 1;
+    }
+
     /** Nobody waits for anybody: each request has a thread, and a release is done by the one that has the lock. */
     private void hear(Request request) {
         String what = request.text("do");
@@ -177,11 +182,16 @@ final class WrappedAdapter {
         switch (what) {
             case "open" -> open(request);
             case "cancel" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Task::cancel);
-            case "finish" -> Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(Task::finish);
+            case "finish", "fail" ->
+                Optional.ofNullable(byRequest.get(request.number("of"))).ifPresent(task -> task.finish(request));
             // Nothing that one thread does keeps the others of a JVM from running.
             case "block" -> Thread.sleep(request.number("for"));
             case "close" -> close();
             case "lead" -> new Leader(request).lead();
+            case "once" -> {
+                return Map.of("value", new Asker(request).ask());
+            }
+            case "forget" -> client(opened).forget(request.text("once"));
             case "look" -> {
                 return byName.get(request.text("held")).look();
             }
@@ -241,13 +251,12 @@ final class WrappedAdapter {
     /** As a service ends in good order. The shutdown lets go who waits, too, but leaves what is held to its lease. */
     private void close() throws InterruptedException {
         isClosing = true;
-        for (Task task : byRequest.values()) {
-            if (task instanceof Leader leader) {
-                leader.cancel();
-            }
-        }
+        List<Task> tasks = List.copyOf(byRequest.values());
         List<Holder> holders = List.copyOf(byName.values());
-        holders.forEach(Holder::cancel);
+        tasks.forEach(Task::cancel);
+        for (Task task : tasks) {
+            task.awaitEnd();
+        }
         holders.forEach(Thread::interrupt);
         for (Holder holder : holders) {
             holder.join(CLOSING_MS);
@@ -283,9 +292,19 @@ final class WrappedAdapter {
                 .orElse(error instanceof RedisException ? "refused" : "configuration");
         return switch (word) {
             case "cancelled" -> isClosing ? "closed" : word;
+            // Its locks were there when the client was opened.
+            case "no-module" -> request.text("do").equals("once") ? "old-module" : word;
             case "in-doubt" -> request.text("do").equals("release") ? word : "unavailable";
             default -> word;
         };
+    }
+
+    private static void failIfRefused(Request request) {
+        for (String field : REFUSED) {
+            if (request.has(field)) {
+                throw new IllegalArgumentException("not for a wrapped lock: " + field);
+            }
+        }
     }
 
     private static Stream<Throwable> causes(Throwable error) {
@@ -315,7 +334,68 @@ final class WrappedAdapter {
     private interface Task {
         void cancel();
 
-        void finish();
+        /** @param how with the value, or that the work is to fail */
+        void finish(Request how);
+
+        /** Of what must be over before the client is closed. */
+        default void awaitEnd() throws InterruptedException {
+        }
+    }
+
+    /** A caller of {@code once}. */
+    private final class Asker implements Task {
+        private final Request request;
+        private final Thread thread = Thread.currentThread();
+        private final CompletableFuture<Request> finish = new CompletableFuture<>();
+        private final CountDownLatch isOver = new CountDownLatch(1);
+        private volatile boolean isWorking;
+
+        Asker(Request request) {
+            this.request = request;
+        }
+
+        String ask() throws Exception {
+            failIfRefused(request);
+            RedissonLocks locks = client(request);
+            byRequest.put(request.number("id"), this);
+            try {
+                String key = request.text("once");
+                Duration keep = Duration.ofMillis(request.number("keep"));
+                return request.has("wait")
+                        ? locks.onceText(key, keep, Duration.ofMillis(request.number("wait")), this::work)
+                        : locks.onceText(key, keep, this::work);
+            } finally {
+                byRequest.remove(request.number("id"), this);
+                isOver.countDown();
+            }
+        }
+
+        private String work() throws Exception {
+            isWorking = true;
+            say(Map.of("began", request.number("id")));
+            Request how = finish.get();
+            if (how.text("do").equals("fail")) {
+                throw new Failed();
+            }
+            return how.text("value");
+        }
+
+        @Override
+        public void cancel() {
+            thread.interrupt();
+        }
+
+        @Override
+        public void finish(Request how) {
+            if (isWorking) {
+                finish.complete(how);
+            }
+        }
+
+        @Override
+        public void awaitEnd() throws InterruptedException {
+            isOver.await(CLOSING_MS, TimeUnit.MILLISECONDS);
+        }
     }
 
     /** The leader of a lock. */
@@ -361,7 +441,7 @@ final class WrappedAdapter {
         }
 
         @Override
-        public void finish() {
+        public void finish(Request how) {
             if (isWorking) {
                 finishes.add(true);
             }
@@ -416,7 +496,7 @@ final class WrappedAdapter {
         }
 
         @Override
-        public void finish() {
+        public void finish(Request how) {
             end.complete(null);
         }
 
@@ -482,7 +562,7 @@ final class WrappedAdapter {
 
         /** Without a limit to the wait, so that both ways to have a lock are tried. This one can be detached. */
         private HeldLock hold() throws InterruptedException {
-            failIfRefused();
+            failIfRefused(request);
             locks = client(request);
             if (request.has("permit")) {
                 permits = locks.getPermits(request.text("permit"), request.number("limit"));
@@ -493,7 +573,7 @@ final class WrappedAdapter {
 
         /** The token, if it is to have one. */
         private Optional<Long> acquire() throws Exception {
-            failIfRefused();
+            failIfRefused(request);
             locks = client(request);
             long lease = request.has("fixed") ? request.number("fixed") : -1;
             boolean isInTime = true;
@@ -524,14 +604,6 @@ final class WrappedAdapter {
             return Optional.ofNullable(token);
         }
 
-        private void failIfRefused() {
-            for (String field : REFUSED) {
-                if (request.has(field)) {
-                    throw new IllegalArgumentException("not for a wrapped lock: " + field);
-                }
-            }
-        }
-
         private RLock lock() {
             if (request.has("all")) {
                 return locks.getMultiLock(
@@ -559,7 +631,7 @@ final class WrappedAdapter {
 
         /** The wrapper interrupts it when the lock is lost. */
         private void work() throws Exception {
-            failIfRefused();
+            failIfRefused(request);
             locks = client(request);
             lock = lock();
             Callable<Void> work = () -> {

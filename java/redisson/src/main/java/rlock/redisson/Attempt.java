@@ -41,12 +41,23 @@ final class Attempt<T> {
         final boolean isFenced;
         /** Of permits; 0 of locks. */
         final int limit;
+        /** Whether an answer does as well as the lock. */
+        final boolean isOnce;
 
         Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit) {
+            this(waitMs, lease, isFenced, limit, false);
+        }
+
+        private Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit, boolean isOnce) {
             this.waitMs = Math.min(waitMs, Clock.FAR_MS);
             this.lease = lease;
             this.isFenced = isFenced;
             this.limit = limit;
+            this.isOnce = isOnce;
+        }
+
+        static Terms once(long waitMs, Hold.Lease lease) {
+            return new Terms(waitMs, lease, false, 0, true);
         }
     }
 
@@ -255,6 +266,8 @@ final class Attempt<T> {
         server.once(key, request).whenComplete((reply, error) -> {
             if (error != null) {
                 notTried(error);
+            } else if (reply instanceof byte[]) {
+                answered((byte[]) reply);
             } else if (isGranted(reply) && isTooLittle(sentAt + leaseNs(), terms.lease.ms)) {
                 renew(new Grant(token(reply)));
             } else if (isGranted(reply)) {
@@ -361,7 +374,9 @@ final class Attempt<T> {
                 // It may have been told meanwhile of a grant that this one came on top of.
                 doubt |= ticket.told.isDone();
                 ticket.close();
-                if (isGranted(reply)) {
+                if (reply instanceof byte[]) {
+                    answered((byte[]) reply);
+                } else if (isGranted(reply)) {
                     grantedAfterAWait(
                             new Grant(token(reply)), sentAt + Clock.ns(leaseOfAWaitMs()));
                 } else {
@@ -420,6 +435,10 @@ final class Attempt<T> {
         switch (event.outcome) {
             case GRANTED:
                 grantedAfterAWait(new Grant(ofOne(event.value)), event.until);
+                break;
+            case ANSWERED:
+                // The event has no value. By now the answer may be gone, and then this one leads or waits again.
+                tryOnce();
                 break;
             case TIMEOUT:
                 notInTime();
@@ -551,6 +570,12 @@ final class Attempt<T> {
     private void notInTime() {
         failed(false);
         outcome.complete(meaning.apply(null));
+    }
+
+    /** Nothing is held. */
+    private void answered(byte[] answer) {
+        failed(false);
+        outcome.complete(meaning.apply(Grant.answered(answer)));
     }
 
     private void failed(Throwable error) {

@@ -6,10 +6,13 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ForkJoinPool;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
@@ -24,6 +27,7 @@ import org.redisson.api.options.CommonParams;
  */
 public final class InMemoryLocks implements RedissonLocks {
     private final Map<String, InMemoryHolds> all = new ConcurrentHashMap<>();
+    private final InMemoryAnswers answers = new InMemoryAnswers();
     private final Observers observers = new Observers(ForkJoinPool.commonPool());
 
     /** Without any lock. */
@@ -179,6 +183,33 @@ public final class InMemoryLocks implements RedissonLocks {
         Handover terms = Handover.parse(text);
         return InMemoryHeld.adopt(terms, new InMemoryLock(terms.kind.side,
                 terms.keys.stream().map(this::holds).collect(Collectors.toList())));
+    }
+
+    @Override
+    public byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
+        return answers.once(name, keep, () -> hold(getLock(name)), work);
+    }
+
+    @Override
+    public byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception {
+        return answers.once(name, keep, () -> hold(getLock(name), wait), work);
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
+        return InMemoryAnswers.async(work, plain -> once(name, keep, plain));
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
+        return InMemoryAnswers.async(work, plain -> once(name, keep, wait, plain));
+    }
+
+    @Override
+    public boolean forget(String name) {
+        return answers.forget(name);
     }
 
     @Override

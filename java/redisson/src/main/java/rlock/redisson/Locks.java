@@ -19,6 +19,7 @@ final class Locks {
 
     final Holds holds = new Holds();
     final Crowds crowds = new Crowds();
+    final Flights flights;
     final Sessions sessions;
     final Watchdog watchdog;
     final Server server;
@@ -39,6 +40,7 @@ final class Locks {
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
         server.tellOfConnections(watchdog, Watchdog::reconnected);
+        flights = new Flights(this);
         server.endClockWithClient();
     }
 
@@ -104,6 +106,36 @@ final class Locks {
     /** An unlock after which the hold is over, whatever the server says: a release in doubt goes on in the background. */
     CompletableFuture<Void> end(Server by, Hold.Id id) {
         return release(id, true, confirmed(by, id));
+    }
+
+    /**
+     * Stores the answer of what this holder holds, and ends the hold. Without a reply it is sent again for a while. Then it
+     * fails as in doubt, and the hold is released in the background.
+     */
+    CompletableFuture<Void> answer(Hold.Id id, byte[] value, long keepMs) {
+        Request answer = Request.answer(id, value, keepMs);
+        long until = System.nanoTime() + Clock.ns(Math.min(id.leaseMs, 2 * server.timeoutMs()));
+        return release(id, true, instead -> send(server, id, answer).handle((reply, error) ->
+                error == null || Server.isReply(error) ? completed(reply, error) : answerAgain(id, answer, until, error))
+                .thenCompose(replied -> replied));
+    }
+
+    /** @param doubt stays if the holder holds nothing now: the answer may have been stored, or lost with the lock */
+    private CompletableFuture<Object> answerAgain(Hold.Id id, Request answer, long until, Throwable doubt) {
+        return surely(id, answer).handle((reply, error) -> {
+            if (error == null || Server.isReply(error)) {
+                return completed(reply, error == null && reply == null ? doubt : error);
+            } else if (System.nanoTime() - until >= 0 || server.isShuttingDown()) {
+                return completed(null, doubt);
+            }
+            CompletableFuture<Void> pause = new CompletableFuture<>();
+            server.later(GIVE_BACK_AGAIN_MS, () -> pause.complete(null));
+            return pause.thenCompose(over -> answerAgain(id, answer, until, doubt));
+        }).thenCompose(replied -> replied);
+    }
+
+    private static CompletableFuture<Object> completed(Object reply, Throwable error) {
+        return error == null ? CompletableFuture.completedFuture(reply) : CompletableFuture.failedFuture(error);
     }
 
     private Function<Request, CompletableFuture<Object>> confirmed(Server by, Hold.Id id) {
@@ -227,7 +259,7 @@ final class Locks {
         if (!begins) {
             return;
         }
-        release(id).whenComplete((reply, error) -> {
+        surely(id, Request.release(id, true, 0)).whenComplete((reply, error) -> {
             boolean isRefused = error != null && Server.isReply(error, "WRONG", "ERR", "NOPERM");
             boolean goesOn = error != null && !isRefused && System.nanoTime() - until < 0 && !server.isShuttingDown();
             holds.with(id, hold -> {
@@ -243,8 +275,7 @@ final class Locks {
     }
 
     /** By the shortcut, since what has led here may have been a cut that Redisson does not notice. */
-    private CompletableFuture<Object> release(Hold.Id id) {
-        Request request = Request.release(id, true, 0);
+    private CompletableFuture<Object> surely(Hold.Id id, Request request) {
         Server.Node node = server.node(id.key);
         CompletableFuture<Session> session =
                 node == null ? CompletableFuture.completedFuture(null) : sessions.at(node).opened;

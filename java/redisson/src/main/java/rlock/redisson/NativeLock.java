@@ -67,6 +67,13 @@ class NativeLock implements RLock, Watched {
         return ms(wait);
     }
 
+    static long keepMs(Duration keep) {
+        if (keep.compareTo(Duration.ofMillis(1)) < 0) {
+            throw new IllegalArgumentException("an answer must be kept for 1 ms or longer: " + keep);
+        }
+        return ms(keep);
+    }
+
     private static long ms(Duration time) {
         if (time.getSeconds() > Clock.FAR_MS / 1_000) {
             return Clock.FAR_MS;
@@ -233,11 +240,20 @@ class NativeLock implements RLock, Watched {
     /** The same with our own exceptions as they are: Redisson wraps all that are not its own. */
     static <T> T getUnwrapped(Server server, CompletableFuture<T> future) {
         try {
-            return get(server, future);
+            return getUnwrapped(server, future, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    static <T> T getUnwrapped(Server server, CompletableFuture<T> future, boolean interruptibly)
+            throws InterruptedException {
+        try {
+            return server.get(future, interruptibly);
         } catch (RuntimeException e) {
             Throwable cause = e.getCause();
             throw cause instanceof IllegalMonitorStateException || cause instanceof LockLostException
-                    ? (RuntimeException) cause : e;
+                    || cause instanceof LockBusyException ? (RuntimeException) cause : e;
         }
     }
 

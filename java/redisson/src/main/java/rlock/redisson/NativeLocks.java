@@ -8,9 +8,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.WeakHashMap;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.RedissonObject;
@@ -167,6 +170,66 @@ final class NativeLocks implements RedissonLocks {
     }
 
     @Override
+    public byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
+        return once(name, keep, NativeLock.FOR_EVER, work);
+    }
+
+    @Override
+    public byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception {
+        return once(name, keep, NativeLock.waitMs(wait), work);
+    }
+
+    private byte[] once(String name, Duration keep, long waitMs, Callable<byte[]> work) throws Exception {
+        Objects.requireNonNull(work, "work");
+        NativeLock.failIfInterrupted();
+        Flights.Turn turn = taken(board(name, keep, waitMs));
+        return turn.answer != null ? turn.answer.clone() : turn.leader.call(work);
+    }
+
+    private CompletableFuture<Flights.Turn> board(String name, Duration keep, long waitMs) {
+        NativeLock.failIfEmpty(name);
+        return locks.flights.board(name, key(redisson.getLock(name)), waitMs, NativeLock.keepMs(keep));
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
+        return onceAsync(name, keep, NativeLock.FOR_EVER, work);
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
+        return onceAsync(name, keep, NativeLock.waitMs(wait), work);
+    }
+
+    private CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, long waitMs, Supplier<? extends CompletionStage<byte[]>> work) {
+        Objects.requireNonNull(work, "work");
+        CompletableFuture<byte[]> result = new CompletableFuture<>();
+        CompletableFuture<Flights.Turn> boarding = board(name, keep, waitMs);
+        result.whenComplete((any, error) -> boarding.cancel(false));
+        // The work may block, which the threads that bring replies must not.
+        boarding.whenCompleteAsync((turn, error) -> {
+            if (error != null) {
+                result.completeExceptionally(Server.cause(error));
+            } else if (turn.answer != null) {
+                result.complete(turn.answer.clone());
+            } else {
+                turn.leader.begin(work, result);
+            }
+        }, server.forListeners());
+        return result;
+    }
+
+    @Override
+    public boolean forget(String name) {
+        NativeLock.failIfEmpty(name);
+        String answer = Request.answerKey(key(redisson.getLock(name)));
+        return Long.valueOf(1).equals(NativeLock.get(server, server.repeatably(answer, Request.forget(answer))));
+    }
+
+    @Override
     public Runnable onLost(Consumer<LostLock> listener) {
         return locks.observers.listen(listener);
     }
@@ -192,7 +255,8 @@ final class NativeLocks implements RedissonLocks {
         return inTime(taken(holding(lock, NativeLock.waitMs(wait))), lock.getName(), wait);
     }
 
-    private CompletableFuture<HeldLock> holding(RLock lock, long waitMs) {
+    private CompletableFuture<HeldLock> holding(RLock lock, long waitMs) throws InterruptedException {
+        NativeLock.failIfInterrupted();
         List<NativeLock> members = lock instanceof NativeMultiLock ? ((NativeMultiLock) lock).together()
                 : List.of(Watched.as(NativeLock.class, lock));
         NativeLock first = members.get(0);
@@ -206,9 +270,8 @@ final class NativeLocks implements RedissonLocks {
         return new Hold.Lease(server.watchdogMs(), true);
     }
 
-    private HeldLock taken(CompletableFuture<HeldLock> taking) throws InterruptedException {
-        NativeLock.failIfInterrupted();
-        return server.get(taking, true);
+    private <T> T taken(CompletableFuture<T> taking) throws InterruptedException {
+        return NativeLock.getUnwrapped(server, taking, true);
     }
 
     static HeldLock inTime(HeldLock held, String name, Duration wait) {
@@ -228,7 +291,8 @@ final class NativeLocks implements RedissonLocks {
         return inTime(taken(holding(permits, NativeLock.waitMs(wait))), permits.getName(), wait);
     }
 
-    private CompletableFuture<HeldLock> holding(Permits permits, long waitMs) {
+    private CompletableFuture<HeldLock> holding(Permits permits, long waitMs) throws InterruptedException {
+        NativeLock.failIfInterrupted();
         Hold.Id id = Watched.as(NativePermits.class, permits).id(NativeHeld.number());
         return NativeHeld.take(server, locks, List.of(id),
                 new Attempt.Terms(waitMs, kept(), true, permits.getLimit()));

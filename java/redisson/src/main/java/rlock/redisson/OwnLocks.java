@@ -2,8 +2,11 @@ package rlock.redisson;
 
 import java.time.Duration;
 import java.util.Objects;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
@@ -107,6 +110,33 @@ final class OwnLocks implements RedissonLocks {
 
     @Override
     public HeldLock adopt(String text) {
+        throw onlyNative();
+    }
+
+    @Override
+    public byte[] once(String name, Duration keep, Callable<byte[]> work) {
+        throw onlyNative();
+    }
+
+    @Override
+    public byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) {
+        throw onlyNative();
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
+        throw onlyNative();
+    }
+
+    @Override
+    public CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
+        throw onlyNative();
+    }
+
+    @Override
+    public boolean forget(String name) {
         throw onlyNative();
     }
 

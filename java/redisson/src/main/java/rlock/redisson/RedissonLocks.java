@@ -1,10 +1,13 @@
 package rlock.redisson;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
@@ -275,6 +278,99 @@ public interface RedissonLocks {
     default Lead lead(RLock lock, Lead.Work work) {
         return LeadThread.begin(lock, work);
     }
+
+    /**
+     * The answer of a key: of all callers with this key, in all processes, one does the work at a time, and all get its value
+     * until it expires. The others wait meanwhile; those of one process share one request. The work runs in this thread,
+     * under the plain lock of that name, and is interrupted if the lock is lost.
+     *
+     * <p>If the work fails, nothing is stored, its error reaches this caller alone, and the next caller works. This is not
+     * "exactly once": an answer may be lost by a failover, by eviction, or by {@link #forget}.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param work must not return null
+     * @return the answer that was stored, or the work's value, also if it is in doubt whether that is stored
+     * @throws IllegalArgumentException if the name is empty or the answer is not to be kept
+     * @throws LockLostException if the lock was lost during the work
+     * @throws InterruptedException if this thread was interrupted while it waited
+     * @throws UnsupportedOperationException if these are Redisson's own locks
+     * @throws Exception what the work threw; or Redisson's own exception, as for an answer that is too long
+     */
+    byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception;
+
+    /**
+     * The same, with a limit to the wait.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param wait for so long at most; zero tries once
+     * @param work must not return null
+     * @return the answer that was stored, or the work's value
+     * @throws LockBusyException if there was no answer within the wait, and this caller could not lead
+     * @throws Exception as above
+     */
+    byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception;
+
+    /**
+     * The same for a text, stored as UTF-8.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param work must not return null
+     * @return the answer that was stored, or the work's value
+     * @throws Exception as above
+     */
+    default String onceText(String name, Duration keep, Callable<String> work) throws Exception {
+        return new String(once(name, keep, () -> work.call().getBytes(StandardCharsets.UTF_8)), StandardCharsets.UTF_8);
+    }
+
+    /**
+     * The same for a text, with a limit to the wait.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param wait for so long at most; zero tries once
+     * @param work must not return null
+     * @return the answer that was stored, or the work's value
+     * @throws LockBusyException if there was no answer within the wait, and this caller could not lead
+     * @throws Exception as above
+     */
+    default String onceText(String name, Duration keep, Duration wait, Callable<String> work) throws Exception {
+        return new String(
+                once(name, keep, wait, () -> work.call().getBytes(StandardCharsets.UTF_8)), StandardCharsets.UTF_8);
+    }
+
+    /**
+     * The same without a thread that waits. The stage of the work is cancelled if the lock is lost, or if this caller cancels
+     * the result; then the lock is released, and the next caller works.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param work begins the work, on a thread of Redisson's
+     * @return completes with the answer that was stored, or the work's value
+     */
+    CompletableFuture<byte[]> onceAsync(String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work);
+
+    /**
+     * The same, with a limit to the wait.
+     *
+     * @param name of the lock and of the answer
+     * @param keep how long the answer is kept, 1 ms or longer
+     * @param wait for so long at most; zero tries once
+     * @param work begins the work, on a thread of Redisson's
+     * @return completes with the answer, or exceptionally with LockBusyException
+     */
+    CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work);
+
+    /**
+     * Removes the answer of a key, so that the next caller of {@link #once} works.
+     *
+     * @param name of the answer
+     * @return whether there was one
+     */
+    boolean forget(String name);
 
     /**
      * Tells of each loss of a lock of this client: the server says that it is not held any more, or the watchdog could

@@ -8,6 +8,9 @@ final class Request {
     final String name;
     final List<Object> arguments = new ArrayList<>();
 
+    /** Whether a bulk string in the reply is bytes, not text. */
+    boolean isBinary;
+
     private Request(String name, Object... arguments) {
         this.name = name;
         with(arguments);
@@ -21,7 +24,9 @@ final class Request {
     /** @param ids of one holder; more than one of plain locks alone, which are taken all or none */
     static Request acquire(List<Hold.Id> ids, long leaseMs, Attempt.Terms terms) {
         Hold.Id first = ids.get(0);
-        Request request = ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
+        Request request = terms.isOnce ? new Request("RLOCK.ONCE")
+                : ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
+        request.isBinary = terms.isOnce;
         ids.forEach(id -> request.with(id.key));
         request.with(first.holder, leaseMs);
         if (terms.limit > 0) {
@@ -49,6 +54,20 @@ final class Request {
 
     static Request renew(Hold.Id id, long leaseMs) {
         return new Request("RLOCK.RENEW", id.key, id.holder, leaseMs);
+    }
+
+    static Request answer(Hold.Id id, byte[] value, long keepMs) {
+        return new Request("RLOCK.ANSWER", id.key, id.holder, value, "KEEP", keepMs);
+    }
+
+    /** Removes the answer of a key. */
+    static Request forget(String answerKey) {
+        return new Request("DEL", answerKey);
+    }
+
+    /** In the slot of the key. */
+    static String answerKey(String key) {
+        return key.contains("{") ? "rlock_answer:" + key : "rlock_answer:{" + key + "}";
     }
 
     static Request breakOpen(String key) {

@@ -10,6 +10,11 @@ public class RlockMissingException extends RedisException {
         super(message, cause);
     }
 
+    /** The same, and any other error as it is. */
+    static Throwable of(Throwable error) {
+        return Server.isReply(error, "ERR unknown command") ? because(error) : error;
+    }
+
     /** Of an answer that is not the expected one; any other trouble stays what it is. */
     static RedisException because(Throwable answer) {
         if (Server.isReply(answer, "ERR unknown command")) {

@@ -33,6 +33,8 @@ import org.redisson.client.RedisMovedException;
 import org.redisson.client.RedisReconnectedException;
 import org.redisson.client.RedisResponseTimeoutException;
 import org.redisson.client.RedisTimeoutException;
+import org.redisson.client.codec.ByteArrayCodec;
+import org.redisson.client.codec.Codec;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.client.protocol.CommandData;
 import org.redisson.client.protocol.RedisCommand;
@@ -102,8 +104,12 @@ final class Server {
 
     /** Sends what must not be executed twice. */
     CompletableFuture<Object> once(String key, Request request) {
-        return send(() -> executor.writeAsync(key, StringCodec.INSTANCE, new SentOnce(request.name),
+        return send(() -> executor.writeAsync(key, codec(request), new SentOnce(request.name),
                 request.arguments.toArray()));
+    }
+
+    private static Codec codec(Request request) {
+        return request.isBinary ? ByteArrayCodec.INSTANCE : StringCodec.INSTANCE;
     }
 
     /** @return whether it was held */
@@ -300,7 +306,7 @@ final class Server {
                 pending.remove(promise);
                 closeIfDone();
             });
-            channel.writeAndFlush(new CommandData<>(promise, StringCodec.INSTANCE,
+            channel.writeAndFlush(new CommandData<>(promise, codec(request),
                     new RedisCommand<>(request.name), request.arguments.toArray()));
             if (!isOpen()) {
                 broke(promise);

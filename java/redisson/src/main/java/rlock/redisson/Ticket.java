@@ -21,7 +21,7 @@ final class Ticket {
         session.forget(this);
     }
 
-    enum Outcome { GRANTED, TIMEOUT, ERROR, SESSION_OVER }
+    enum Outcome { GRANTED, ANSWERED, TIMEOUT, ERROR, SESSION_OVER }
 
     static final class Event {
         final Outcome outcome;
@@ -44,6 +44,8 @@ final class Ticket {
                 case "granted":
                     long endsInMs = ((Number) event.get(4)).longValue();
                     return new Event(Outcome.GRANTED, value, askedAt + Clock.ns(endsInMs));
+                case "answered":
+                    return new Event(Outcome.ANSWERED, null, 0);
                 case "timeout":
                     return new Event(Outcome.TIMEOUT, null, 0);
                 default:
