@@ -244,8 +244,13 @@ pub fn callers_next_to_an_answer_in_doubt(world: &World) {
     ok(client.asks(json!({"do": "block", "for": 0})));
     network.obey(Order::CutMidReply);
     network.obey(Order::Refuse);
+    let before = connections(&mut eye);
     finish(&client, leads, "in doubt");
     wait_until("the answer is stored", || stored(&mut eye, "a").is_some());
+    wait_until("the reply is cut", || {
+        let now = connections(&mut eye);
+        before.iter().any(|it| !now.contains(it))
+    });
     assert_eq!(eye.run(&["DEL", &stored_at("a")]).as_int(), 1);
     network.obey(Order::Heal);
     is_given("in doubt", client.answer(leads));
