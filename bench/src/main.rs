@@ -23,6 +23,7 @@ mod hand_over;
 mod line;
 mod many_tasks;
 mod memory;
+mod once;
 mod one_process;
 mod permits;
 mod picture;
@@ -52,7 +53,7 @@ pub struct Part {
     pub rows: fn(&Plan) -> Vec<Row>,
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     cycle::PART,
     busy::PART,
     renew::PART,
@@ -62,6 +63,7 @@ const PARTS: [Part; 9] = [
     many_tasks::PART,
     sets::PART,
     permits::PART,
+    once::PART,
 ];
 
 fn main() -> ExitCode {
