@@ -220,7 +220,7 @@ class WrappedHandoverTest {
     void a_hold_goes_on_if_the_server_does_not_answer_its_detach() throws Exception {
         Node node = Node.start();
         RedissonLocks far = WrappedFleet.with(config -> config.setLockWatchdogTimeout(10_000).useSingleServer()
-                .setAddress(node.address()).setTimeout(1_500).setRetryAttempts(0));
+                .setAddress(node.address()).setRetryAttempts(0));
         try (Native other = node.client()) {
             HeldLock held = far.hold(far.getLock("frozen"));
             node.freeze();

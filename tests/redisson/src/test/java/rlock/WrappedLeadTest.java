@@ -28,7 +28,7 @@ import rlock.redisson.RedissonLocks;
 class WrappedLeadTest {
     private final Node node = Node.start();
     private final RedissonLocks locks = WrappedFleet.with(config ->
-            config.useSingleServer().setAddress(node.address()).setTimeout(1_500).setRetryAttempts(0));
+            config.useSingleServer().setAddress(node.address()).setRetryAttempts(0));
 
     @AutoClose
     private final Native client = node.client();

@@ -34,7 +34,7 @@ class WrappedOnceTest {
 
     private final Node node = Node.start();
     private final RedissonLocks locks = WrappedFleet.with(config ->
-            config.useSingleServer().setAddress(node.address()).setTimeout(1_500).setRetryAttempts(0));
+            config.useSingleServer().setAddress(node.address()).setRetryAttempts(0));
 
     @AutoClose
     private final Native client = node.client();
@@ -257,7 +257,7 @@ class WrappedOnceTest {
     @Test
     void an_answer_whose_reply_is_late_is_stored_once() throws Exception {
         RedissonLocks patient = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS)
-                .useSingleServer().setAddress(node.address()).setTimeout(1_500).setRetryAttempts(0));
+                .useSingleServer().setAddress(node.address()).setRetryAttempts(0));
         CompletableFuture<String> first = caller(patient, "doubt", () -> {
             client.say("CLIENT PAUSE 60000 WRITE");
             return "value";
