@@ -18,9 +18,9 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString};
-use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, is_locked, word};
-use rlock_client::{Address, Error, Guard, Locks, block_on, block_on_for};
+use pyo3::types::{PyBool, PyBytes, PyString};
+use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, detach, is_locked, once, word};
+use rlock_client::{Address, Begun, Error, Guard, Lead, Locks, block_on, block_on_for};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -46,9 +46,26 @@ type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// What a call came to.
 enum Answer {
     Done,
-    Granted(Held),
+    /// With its tokens.
+    Granted(Hold, Vec<u64>),
+    Value(Vec<u8>),
     Is(bool),
     Text(String),
+}
+
+impl From<Held> for Answer {
+    fn from(held: Held) -> Self {
+        Self::Granted(Hold::Guarded(held.guard), held.tokens)
+    }
+}
+
+impl From<Begun> for Answer {
+    fn from(begun: Begun) -> Self {
+        match begun {
+            Begun::Answer(value) => Self::Value(value),
+            Begun::Lead(lead) => Self::Granted(Hold::Leads(lead), Vec::new()),
+        }
+    }
 }
 
 /// What becomes an exception.
@@ -195,6 +212,28 @@ impl Client {
         Ok(self.waiting(about, |locks| acquire(locks, wanted, terms)))
     }
 
+    /// The value of that name, or the lead.
+    fn once(&self, lock: Asked, keep: f64, wait: Option<f64>) -> PyResult<Call> {
+        let about = lock.about();
+        let asked = rlock_bindings::Asked {
+            keep: span("keep", keep)?,
+            wait: time("wait", wait)?,
+            lease: lease(lock.lease)?,
+            max_waiters: lock.max_waiters.map(|it| count("max_waiters", it)).transpose()?,
+            key: lock.names.into_iter().next().map(Name::bytes).unwrap_or_default(),
+        };
+        Ok(self.waiting(about, |locks| once(locks, asked)))
+    }
+
+    /// Removes the value of that name.
+    fn forget(&self, lock: Asked) -> Call {
+        let about = lock.about();
+        let key = lock.names.into_iter().next().map(Name::bytes).unwrap_or_default();
+        let (locks, waiting) = self.opening(self.settings.clone());
+        let forgotten = async move { Ok(locks.await?.forget(key).await.map(|()| Answer::Done)?) };
+        Call::new(about.clone(), None, unless_closed(about, waiting, forgotten))
+    }
+
     /// Goes on with what another process has detached.
     fn adopt(&self, about: String, text: String) -> Call {
         self.waiting(about, |locks| adopt(locks, text.into_bytes()))
@@ -220,22 +259,16 @@ impl Client {
         open.closing.close();
         let close = |hold: Arc<Mutex<Hold>>| {
             let mut hold = locked(&hold);
-            match mem::replace(&mut *hold, Hold::Closed) {
-                Hold::Guarded(guard) => Some(guard),
-                over => {
-                    *hold = over;
-                    None
-                }
-            }
+            hold.guard().is_some().then(|| mem::replace(&mut *hold, Hold::Closed))
         };
-        let guards: Vec<_> = mem::take(&mut open.holds).iter().filter_map(Weak::upgrade).filter_map(close).collect();
+        let held: Vec<_> = mem::take(&mut open.holds).iter().filter_map(Weak::upgrade).filter_map(close).collect();
         let (locks, waits) = (mem::take(&mut open.locks), mem::replace(&mut open.waits, mpsc::channel(1)));
         let settled = async move {
             // Else those who wait would be granted what is given back.
             let (wait, mut waits) = waits;
             drop(wait);
             waits.recv().await;
-            drop(guards);
+            drop(held);
             if let Some(locks) = locks.get() {
                 locks.settle().await;
             }
@@ -247,13 +280,14 @@ impl Client {
 
 impl Client {
     /// A call that comes to what is then held.
-    fn waiting<F>(&self, about: String, granted: impl FnOnce(Locks) -> F + Send + 'static) -> Call
+    fn waiting<F, T>(&self, about: String, granted: impl FnOnce(Locks) -> F + Send + 'static) -> Call
     where
-        F: Future<Output = Result<Held, Error>> + Send,
+        F: Future<Output = Result<T, Error>> + Send,
+        T: Into<Answer>,
     {
         let (locks, waiting) = self.opening(self.settings.clone());
         let wait = self.here().waits.0.clone();
-        let granted = async move { Ok(Answer::Granted(granted(locks.await?).await?)) };
+        let granted = async move { Ok(granted(locks.await?).await?.into()) };
         let granted = unless_closed(about.clone(), waiting, granted);
         let granted = async move {
             let granted = granted.await;
@@ -491,7 +525,8 @@ impl Task {
 
     fn result(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
         match (outcome?, &self.home) {
-            (Answer::Granted(held), Some(home)) => Ok(Py::new(py, self.noted(held, home)?)?.into_any()),
+            (Answer::Granted(hold, tokens), Some(home)) => Ok(Py::new(py, self.noted(hold, tokens, home)?)?.into_any()),
+            (Answer::Value(value), _) => Ok(PyBytes::new(py, &value).into_any().unbind()),
             (Answer::Text(text), _) => Ok(PyString::new(py, &text).into_any().unbind()),
             (Answer::Is(it), _) => Ok(PyBool::new(py, it).to_owned().into_any().unbind()),
             _ => Ok(py.None()),
@@ -499,14 +534,13 @@ impl Task {
     }
 
     /// With the GIL: notes what is held, unless the client was closed meanwhile.
-    fn noted(&self, held: Held, home: &Mutex<Open>) -> Result<HoldObject, Failure> {
-        let Held { guard, tokens } = held;
+    fn noted(&self, hold: Hold, tokens: Vec<u64>, home: &Mutex<Open>) -> Result<HoldObject, Failure> {
         let mut open = locked(home);
         if open.closing.is_closed() {
             return Err(Failure::closed(&self.about));
         }
-        let (about, holder) = (self.about.clone(), guard.holder().into_owned());
-        let hold = Arc::new(Mutex::new(Hold::Guarded(guard)));
+        let holder = hold.guard().map(|guard| guard.holder().into_owned()).unwrap_or_default();
+        let (about, hold) = (self.about.clone(), Arc::new(Mutex::new(hold)));
         if open.holds.len() == open.holds.capacity() {
             open.holds.retain(|hold| hold.strong_count() > 0);
         }
@@ -574,8 +608,20 @@ impl Turns {
 
 enum Hold {
     Guarded(Guard),
+    /// For the work of `once`.
+    Leads(Lead),
     GivenBack,
     Closed,
+}
+
+impl Hold {
+    fn guard(&self) -> Option<&Guard> {
+        match self {
+            Self::Guarded(guard) => Some(guard),
+            Self::Leads(lead) => Some(lead.guard()),
+            Self::GivenBack | Self::Closed => None,
+        }
+    }
 }
 
 /// What is held. Dropped, it is given back in the background.
@@ -597,19 +643,19 @@ impl HoldObject {
     /// For how many seconds it can be vouched for. Zero if it is not held.
     #[getter]
     fn remaining(&self) -> f64 {
-        if let Hold::Guarded(guard) = &*locked(&self.hold) { guard.remaining().as_secs_f64() } else { 0.0 }
+        locked(&self.hold).guard().map_or(0.0, |guard| guard.remaining().as_secs_f64())
     }
 
     /// Why it is lost, if it is: in a word, and in words. What was released is not lost.
     #[getter]
     fn loss(&self) -> Option<(Option<&'static str>, String)> {
-        match &*locked(&self.hold) {
+        let hold = locked(&self.hold);
+        match (&*hold, hold.guard()) {
             _ if self.process != process::id() => {
                 Some((None, "this process was forked from the one that holds it".into()))
             }
-            Hold::Guarded(guard) => guard.loss().map(|loss| (Some(loss.word()), loss.to_string())),
-            Hold::GivenBack => None,
-            Hold::Closed => Some((None, CLOSED.into())),
+            (Hold::Closed, _) => Some((None, CLOSED.into())),
+            (_, guard) => guard?.loss().map(|loss| (Some(loss.word()), loss.to_string())),
         }
     }
 
@@ -620,6 +666,10 @@ impl HoldObject {
         let released = async move {
             match hold {
                 Hold::Guarded(guard) => guard.release().await.map(|()| Answer::Done).map_err(Failure::from),
+                Hold::Leads(lead) => {
+                    lead.give_up().await;
+                    Ok(Answer::Done)
+                }
                 Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
                 Hold::Closed => Err(Failure::closed(&about)),
             }
@@ -627,11 +677,26 @@ impl HoldObject {
         Call::new(self.about.clone(), None, released)
     }
 
+    /// Ends the work of `once` with its value, and gives the lock back; not before the call is waited for or started.
+    fn answer(&self, value: Vec<u8>) -> Call {
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let about = self.about.clone();
+        let answered = async move {
+            match hold {
+                Hold::Leads(lead) => lead.answer(value).await.map(|()| Answer::Done).map_err(Failure::from),
+                Hold::Closed => Err(Failure::closed(&about)),
+                Hold::Guarded(_) | Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+            }
+        };
+        Call::new(self.about.clone(), None, answered)
+    }
+
     /// Hands it on, with so many seconds for that; not before the call is waited for or started. If it fails, it stays here.
     fn detach(&self, within: Option<f64>) -> PyResult<Call> {
         let (about, within) = (self.about.clone(), within.map(|it| span("within", it)).transpose()?);
         let detaching = match &*locked(&self.hold) {
             Hold::Guarded(guard) => Ok(detach(guard, within)),
+            Hold::Leads(_) => Err(Failure::new("configuration", &about, "the work of `once` cannot be detached")),
             Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
             Hold::Closed => Err(Failure::closed(&about)),
         };
@@ -646,7 +711,7 @@ impl HoldObject {
 
     /// Ends when it is lost, with an error when the client is closed, and never once it was given back.
     fn until_lost(&self) -> Call {
-        let lost = if let Hold::Guarded(guard) = &*locked(&self.hold) { Some(guard.lost()) } else { None };
+        let lost = locked(&self.hold).guard().map(Guard::lost);
         let lost = async move {
             match lost {
                 Some(lost) => lost.await,

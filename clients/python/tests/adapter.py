@@ -28,6 +28,10 @@ class Mistake(Exception):
     """Of the suite's own."""
 
 
+class Failed(Exception):
+    """By which work fails."""
+
+
 class Adapter:
     def __init__(self):
         self.locks, self.held, self.tasks, self.work = None, {}, {}, {}
@@ -39,6 +43,8 @@ class Adapter:
             line = {"error": WORDS.get(type(error), "refused"), "text": str(error), **reason(error)}
         except asyncio.CancelledError:
             line = {"error": "cancelled", "text": "as it was asked for"}
+        except Failed as error:
+            line = {"error": "failed", "text": str(error)}
         except (Mistake, KeyError) as error:
             line = {"error": "configuration", "text": repr(error)}
         except BaseException as error:  # noqa: BLE001
@@ -58,7 +64,7 @@ class Adapter:
             locks = aio.Locks(asked["url"], name=asked.get("name"), **settings)
         await locks.connect()
         self.locks = locks
-        return {"without": ["forget", "once"]}
+        return {"without": []}
 
     def opened(self):
         if self.locks is None:
@@ -128,29 +134,46 @@ class Adapter:
         return {"lost": held.lost, "remaining": int(held.remaining * 1_000)}
 
     async def run(self, asked):
-        number = asked["id"]
-        self.work[number] = finished = asyncio.Event()
         async with self.lock(asked) as held:
-            say({"began": number, "token": held.token})
-            await finished.wait()
+            await self.worked(asked, token=held.token)
 
     async def lead(self, asked):
-        number = asked["id"]
-
         async def work(held):
-            self.work[number] = finished = asyncio.Event()
-            say({"began": number})
             try:
-                await finished.wait()
+                await self.worked(asked)
             finally:
-                self.work.pop(number, None)
-                say({"ended": number})
+                say({"ended": asked["id"]})
 
         await self.opened().lead(asked["lock"], work)
 
+    async def once(self, asked):
+        async def work(held):
+            return (await self.worked(asked))["value"].encode()
+
+        terms = {name: seconds(asked, name) for name in ("keep", "wait", "lease")}
+        value = await self.opened().once(asked["once"], work, max_waiters=asked.get("max_waiters"), **terms)
+        return {"value": value.decode()}
+
+    async def forget(self, asked):
+        await self.opened().forget(asked["once"])
+
+    async def worked(self, asked, **news):
+        """Work that lasts until it is finished, or fails. Returns the request that has finished it."""
+        number = asked["id"]
+        self.work[number] = finished = asyncio.get_running_loop().create_future()
+        say({"began": number, **news})
+        try:
+            return await finished
+        finally:
+            self.work.pop(number, None)
+
     async def finish(self, asked):
-        if asked["of"] in self.work:
-            self.work.pop(asked["of"]).set()
+        if (work := self.work.pop(asked["of"], None)) and not work.done():
+            work.set_result(asked)
+
+    async def fail(self, asked):
+        if (work := self.work.pop(asked["of"], None)) and not work.done():
+            work.set_exception(Failed("as it was asked for"))
 
     async def block(self, asked):
         # Called like this, it keeps the interpreter's lock.

@@ -171,3 +171,31 @@ def test_a_leader_in_a_greenlet(green):
         join(leader)
         assert locks.lock("k").try_acquire()
     """)
+
+
+def test_greenlets_share_one_request(green):
+    green("""
+        locks, may_end, began = Locks(URL), threading.Event(), []
+        def work(held):
+            began.append(held)
+            assert may_end.wait(10)
+            return b"value"
+        def fails(held):
+            began.append(held)
+            while True:
+                sleep(0.005)
+        values, ended = [], []
+        first = spawn(lambda: locks.once("k", fails, keep=60))
+        until(lambda: began)
+        tasks = [spawn(lambda: values.append(locks.once("k", work, keep=60))) for _ in range(50)]
+        sleep(0.05)
+        assert waiting() == 0
+        kill(first)
+        until(lambda: len(began) == 2)
+        try:
+            locks.once("k", work, keep=60, wait=0.05)
+        except Busy:
+            may_end.set()
+        [join(it) for it in tasks]
+        assert values == [b"value"] * 50 and len(began) == 2
+    """)

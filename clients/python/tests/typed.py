@@ -23,6 +23,17 @@ def synchronous(redis: Redis) -> None:
         assert_type(locks.permit("a", 3).try_acquire(), Held | None)
         assert_type(locks.all(["a", b"b"], replicas=(1, 0.5)).acquire(), Held)
         assert_type(held.detach(within=5), str)
+        assert_type(locks.once("a", lambda held: b"", keep=60), bytes)
+        assert_type(locks.once("a", lambda held: {"a": held.remaining}, keep=60, json=True), dict[str, float])
+        locks.once("a", lambda held: b"")  # type: ignore[call-arg]
+
+        @locks.once_for(lambda day, of: f"{day}:{of}", keep=60, json=True, wait=5)
+        def report(day: int, of: str = "all") -> list[int]:
+            return [day]
+
+        assert_type(report(1, of="b"), list[int])
+        report("1")  # type: ignore[arg-type]
+        locks.forget("a")
         with locks.adopt("text") as held:
             assert_type(held, Held)
         locks.lead("a", lambda held: print(held.token), fenced=True)
@@ -43,6 +54,19 @@ async def asynchronous() -> None:
             assert_type(held, aio.Held)
         assert_type(await locks.lock("a").try_acquire(), aio.Held | None)
         assert_type(await held.detach(), str)
+
+        async def work(held: aio.Held) -> bytes:
+            return b""
+
+        assert_type(await locks.once(b"a", work, keep=60), bytes)
+
+        @locks.once_for("a", keep=60)
+        async def report(day: int) -> bytes:
+            return b""
+
+        assert_type(await report(1), bytes)
+        await report("1")  # type: ignore[arg-type]
+        await locks.forget("a")
         async with await locks.adopt("text") as held:
             assert_type(held, aio.Held)
         await held.release()

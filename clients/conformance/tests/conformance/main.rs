@@ -35,7 +35,6 @@ use world::{Tried, World};
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, tells of no end of a fixed lease, and has connections of its own.
     ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 40),
-    ("python", &["forget", "once"], CONNECTIONS_MAX),
 ];
 
 const CONNECTIONS_MAX: usize = 3;

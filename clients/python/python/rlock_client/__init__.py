@@ -6,6 +6,7 @@ with Locks("redis://127.0.0.1:6379").lock("orders:42", wait=10) as held:
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import select
@@ -16,9 +17,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from . import _green, _lead, _settings
+from . import _base, _green, _lead, _once, _settings
 from ._base import HeldBase, LockBase, LocksBase, Name, Stopped, Time
 from ._native import Hold, Turns
 from .errors import (
@@ -40,7 +41,9 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from ._base import OnceTerms
 
 __all__ = [
     "Busy",
@@ -65,6 +68,10 @@ __all__ = [
 ]
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class Held(HeldBase["Locks"]):
     __doc__ = HeldBase.__doc__
 
@@ -81,7 +88,8 @@ class Held(HeldBase["Locks"]):
         """
         text = _green.wait(self._hold.detach(_settings.seconds(within)))
         assert isinstance(text, str)
-        return self._detached(text)
+        self._is_over()
+        return text
 
     def __enter__(self) -> Self:
         return self
@@ -104,6 +112,12 @@ class Held(HeldBase["Locks"]):
             raise
         finally:
             self._is_over(error)
+
+    def _answer(self, value: bytes) -> None:
+        try:
+            _green.wait(self._hold.answer(value))
+        finally:
+            self._is_over()
 
     def _turns(self) -> Turns:
         here = _green.hub()
@@ -206,6 +220,46 @@ class Locks(LocksBase[Lock]):
                 pause = _lead.pause(pause, begun, error)
                 stop.wait(pause)
 
+    def once(self, name: Name, work: Callable[[Held], T], **terms: Unpack[OnceTerms]) -> T:
+        """The value of that name. If there is none, one caller of all programs runs `work(held)`, which returns it, and all
+        others wait for it. The threads of this program share one request.
+
+        The work runs under a lock of that name. If it raises, or the lock is lost, only its own caller gets the error, nothing
+        is stored, and the next caller runs its own work. Nothing can stop a thread: work that takes long calls `held.check()`
+        between its steps.
+        """
+        as_json = terms.get("json", False)
+        asked = _green.wait(self._asking(name, **terms))
+        if isinstance(asked, bytes):
+            return _once.found(asked, as_json)  # type: ignore[no-any-return]
+        assert isinstance(asked, Hold)
+        with Held(self, asked) as held:
+            value = _once.stored(work(held), as_json)
+            held._answer(value)
+        return _once.found(value, as_json)  # type: ignore[no-any-return]
+
+    def once_for(
+        self, key: Name | Callable[..., Name], **terms: Unpack[OnceTerms]
+    ) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """Decorates a function: calls return the value of that key as `once` does, with the function as the work.
+
+        The key may be a function of the call's arguments.
+        """
+
+        def decorate(function: Callable[P, T]) -> Callable[P, T]:
+            @functools.wraps(function)
+            def once(*args: P.args, **kwargs: P.kwargs) -> T:
+                name = _once.key_of(key, args, kwargs)
+                return self.once(name, lambda _: function(*args, **kwargs), **terms)
+
+            return once
+
+        return decorate
+
+    def forget(self, name: Name) -> None:
+        """Removes the value of that name: the next caller of `once` works again."""
+        _green.wait(self._client.forget(self.lock(name)))
+
     def adopt(self, text: str) -> Held:
         """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
         held any more.
@@ -229,6 +283,9 @@ class Locks(LocksBase[Lock]):
             raise Stopped
         assert isinstance(hold, Hold)
         return Held(self, hold)
+
+
+_base._spell_out((Locks.once, Locks.once_for), Locks._asking, _base._ONCE)
 
 
 def exit_on_sigterm() -> None:

@@ -21,7 +21,7 @@ from ._native import Call, Client, Hold, Turns
 from .errors import Closed, Configuration, LockError, LossReason, Lost, Unavailable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, TypedDict, Unpack
+    from typing_extensions import Required, Self, TypedDict, Unpack
 
     class Settings(TypedDict, total=False):
         lease: Time | None
@@ -41,6 +41,13 @@ if TYPE_CHECKING:
         owner: str | bytes | None
         max_waiters: int | None
         replicas: int | tuple[int, Time] | None
+
+    class OnceTerms(TypedDict, total=False):
+        keep: Required[Time]
+        wait: Time | None
+        lease: Time | None
+        max_waiters: int | None
+        json: bool
 
 
 Time = float | timedelta
@@ -139,6 +146,19 @@ class LocksBase(Generic[LockT]):
         if isinstance(names, str | bytes):
             raise Configuration("all: names must be a list, not one string")
         return self._makes(self, "all", list(names), 0, **terms)  # type: ignore[no-any-return]
+
+    def _asking(
+        self,
+        name: Name,
+        *,
+        keep: Time,
+        wait: Time | None = None,
+        lease: Time | None = None,
+        max_waiters: int | None = None,
+        json: bool = False,
+    ) -> Call:
+        lock = self.lock(name, wait=wait, lease=lease, max_waiters=max_waiters)
+        return self._client.once(lock, _settings.seconds(keep), lock.wait)
 
     def _adopting(self, text: str) -> Call:
         """Its key begins at the seventh part of the text."""
@@ -278,7 +298,7 @@ class HeldBase(Generic[LocksT]):
     def on_lost(self, callback: Callable[[], object]) -> None:
         """Calls this once, should it be lost: in the event loop, or in a thread that is there for that."""
 
-        def done(_: Hold | None, error: Exception | None) -> None:
+        def done(_: object, error: Exception | None) -> None:
             # Closing the client is no loss to be told of.
             if error is None:
                 self._soon(callback)
@@ -300,18 +320,10 @@ class HeldBase(Generic[LocksT]):
     def _giving_back(self) -> Call:
         """Its release, and nobody watches any more."""
         self._loss = self._loss or self._hold.loss
-        self._drop_watches()
-        return self._hold.release()
-
-    def _detached(self, text: str) -> str:
-        self._drop_watches()
-        self._is_over()
-        return text
-
-    def _drop_watches(self) -> None:
         for watch in self._watches:
             watch.drop()
         self._watches.clear()
+        return self._hold.release()
 
     def _is_over(self, error: LockError | None = None) -> None:
         if self._lock is not None and (lock := self._lock()) is not None:
@@ -354,6 +366,17 @@ _TERMS = """
     owner: the holder's name, under which it may acquire a single lock again.
     max_waiters: wait only if fewer wait already, else raise QueueFull.
     replicas: how many replicas have to confirm the lock; with a time, as (number, time), or within 1 s.
+    """
+
+
+_ONCE = """
+    Times are in seconds, or `timedelta`s.
+
+    keep: how long the value is kept.
+    wait: how long to wait for the value of another caller, then raise Busy; 0: do not wait; None: for ever.
+    lease: how long the key stays taken after the process that works died; the client's by default.
+    max_waiters: wait only if fewer wait already, else raise QueueFull.
+    json: the value is anything that JSON has, not bytes; all callers get what JSON makes of it.
     """
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import time
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-from . import _lead, _settings
+from . import _base, _lead, _once, _settings
 from ._base import HeldBase, LockBase, LocksBase, Name, Time
 from ._native import Call, Hold, Turns
 from .errors import Busy, Configuration, LockError, Unavailable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
+    from ._base import OnceTerms
     from ._native import Value
 
 __all__ = ["Held", "Lock", "Locks"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _COUNTS = sys.version_info >= (3, 11)  # whether a task counts who has cancelled it
 
 
@@ -43,7 +47,8 @@ class Held(HeldBase["Locks"]):
         """
         text = await self._locks._run(self._hold.detach(_settings.seconds(within)))
         assert isinstance(text, str)
-        return self._detached(text)
+        self._is_over()
+        return text
 
     async def __aenter__(self) -> Self:
         self._body = _Body(self)
@@ -63,6 +68,12 @@ class Held(HeldBase["Locks"]):
             raise
         finally:
             self._is_over(error)
+
+    async def _answer(self, value: bytes) -> None:
+        try:
+            await self._locks._run(self._hold.answer(value))
+        finally:
+            self._is_over()
 
     def _turns(self) -> Turns:
         return self._locks._turns()
@@ -205,6 +216,45 @@ class Locks(LocksBase[Lock]):
                 pause = _lead.pause(pause, begun, error)
                 await asyncio.sleep(pause)
 
+    async def once(self, name: Name, work: Callable[[Held], Awaitable[T]], **terms: Unpack[OnceTerms]) -> T:
+        """The value of that name. If there is none, one caller of all programs runs `await work(held)`, which returns it, and
+        all others wait for it. The tasks of this program share one request.
+
+        The work runs under a lock of that name, and is cancelled if the lock is lost. If it raises, is cancelled, or the lock
+        is lost, only its own caller gets the error, nothing is stored, and the next caller runs its own work.
+        """
+        as_json = terms.get("json", False)
+        asked = await self._run(self._asking(name, **terms))
+        if isinstance(asked, bytes):
+            return _once.found(asked, as_json)  # type: ignore[no-any-return]
+        assert isinstance(asked, Hold)
+        async with Held(self, asked) as held:
+            value = _once.stored(await work(held), as_json)
+            await held._answer(value)
+        return _once.found(value, as_json)  # type: ignore[no-any-return]
+
+    def once_for(
+        self, key: Name | Callable[..., Name], **terms: Unpack[OnceTerms]
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
+        """Decorates a coroutine function: calls return the value of that key as `once` does, with the function as the work.
+
+        The key may be a function of the call's arguments.
+        """
+
+        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+            @functools.wraps(function)
+            async def once(*args: P.args, **kwargs: P.kwargs) -> T:
+                name = _once.key_of(key, args, kwargs)
+                return await self.once(name, lambda _: function(*args, **kwargs), **terms)
+
+            return once
+
+        return decorate
+
+    async def forget(self, name: Name) -> None:
+        """Removes the value of that name: the next caller of `once` works again."""
+        await self._run(self._client.forget(self.lock(name)))
+
     async def adopt(self, text: str) -> Held:
         """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
         held any more.
@@ -267,6 +317,8 @@ class Locks(LocksBase[Lock]):
             known = self._known = loop, _turns_of.get(loop) or _turns_of.setdefault(loop, _new_turns(loop))
         return known[1]
 
+
+_base._spell_out((Locks.once, Locks.once_for), Locks._asking, _base._ONCE)
 
 _turns_of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = weakref.WeakKeyDictionary()
 
