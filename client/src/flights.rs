@@ -1,8 +1,10 @@
 //! Callers of one client that ask for the same answer share one request. A *flight* is all of them: its first caller asks the
 //! server, and the others wait for what that comes to. If it comes to no answer, the next of them begins a flight of its own,
-//! with the others behind it.
+//! with the others behind it. If no server replies, that is the outcome for all: one after the other they would each
+//! wait for a whole outage.
 
 use crate::mutex::lock;
+use rlock_client_core::Error;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot::{self, Receiver, Sender};
@@ -21,6 +23,8 @@ pub(crate) enum Boarded {
 /// What a caller behind the first one is told.
 pub(crate) enum Landed {
     Answer(Arc<[u8]>),
+    /// No server replied.
+    Unavailable(Error),
     /// It is the first one now.
     Turn(Flight),
 }
@@ -50,11 +54,20 @@ impl Flights {
 
 impl Flight {
     /// All get this answer.
-    pub(crate) fn lands(mut self, value: &[u8]) {
-        let behind = self.key.take().and_then(|key| lock(&self.flights.0).remove(&key));
+    pub(crate) fn lands(self, value: &[u8]) {
         let value = Arc::<[u8]>::from(value);
+        self.ends(|| Landed::Answer(value.clone()));
+    }
+
+    /// All get this error.
+    pub(crate) fn fails(self, error: &Error) {
+        self.ends(|| Landed::Unavailable(error.clone()));
+    }
+
+    fn ends(mut self, landed: impl Fn() -> Landed) {
+        let behind = self.key.take().and_then(|key| lock(&self.flights.0).remove(&key));
         for caller in behind.into_iter().flatten() {
-            _ = caller.send(Landed::Answer(value.clone()));
+            _ = caller.send(landed());
         }
     }
 
@@ -85,6 +98,7 @@ impl Drop for Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rlock_client_core::ErrorKind;
 
     fn first(boarded: Boarded) -> Flight {
         if let Boarded::First(flight) = boarded { flight } else { panic!("it is behind another") }
@@ -113,6 +127,9 @@ mod tests {
         turn(&mut third).lands(b"answer");
         assert!(matches!(second.try_recv(), Ok(Landed::Answer(value)) if *value == *b"answer"));
         assert!(lock(&flights.0).is_empty());
+        let (flight, mut told) = (first(board()), behind(board()));
+        flight.fails(&Error::new(ErrorKind::Unavailable, b"a"));
+        assert!(matches!(told.try_recv(), Ok(Landed::Unavailable(error)) if error.kind() == ErrorKind::Unavailable));
         drop(first(board()));
         assert!(lock(&flights.0).is_empty());
     }

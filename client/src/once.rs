@@ -64,7 +64,7 @@ impl Locks {
     /// At most one caller works at a time, as far as any lease goes; once there is an answer no caller works for as long as it
     /// is kept, unless it is lost by a failover, by eviction or by [`forget`](Self::forget). It is not "exactly once".
     ///
-    /// Callers of one client that ask for the same key share one request. The key is that of a plain lock. Its answer is
+    /// Callers of one client that ask for the same key share one request, and its error if no server replies. The key is that of a plain lock. Its answer is
     /// 64 KiB at most, unless the server's `rlock.max-answer` says otherwise.
     pub fn once(&self, key: impl AsRef<[u8]>, keep: Duration) -> Once {
         let lease = Lasting::Kept(self.shared.settings.lease);
@@ -167,6 +167,7 @@ impl Once {
         };
         match heard(select(pin!(told), pin!(limit))).await {
             Either::Left((Ok(Landed::Answer(value)), _)) => Ok(Begun::Answer(value.to_vec())),
+            Either::Left((Ok(Landed::Unavailable(error)), _)) => Err(error),
             Either::Left((Ok(Landed::Turn(flight)), _)) => self.ask(until, Some(flight)).await,
             Either::Left((Err(_), _)) => self.ask(until, None).await,
             Either::Right(_) => Err(Error::new(ErrorKind::Timeout, &self.key)),
@@ -176,7 +177,14 @@ impl Once {
     async fn ask(&self, until: Until, flight: Option<Flight>) -> Result<Begun, Error> {
         let (key, holder) = (self.key.clone(), self.shared.fresh_holder());
         let wish = Wish { aim: Aim::Answer, key, more: Vec::new(), holder, named: false, terms: self.terms, until };
-        match heard(attempt(&self.shared, wish)).await? {
+        let attempted = match heard(attempt(&self.shared, wish)).await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                flight.into_iter().for_each(|flight| flight.fails(&error));
+                return Err(error);
+            }
+            attempted => attempted?,
+        };
+        match attempted {
             Attempted::Answered(value) => {
                 flight.into_iter().for_each(|flight| flight.lands(&value));
                 Ok(Begun::Answer(value))

@@ -235,3 +235,21 @@ async fn a_server_that_does_not_know_it() {
     assert_eq!(error.kind(), ErrorKind::ModuleTooOld, "{error}");
     assert!(locks.lock("a").try_acquire().await.unwrap().is_some(), "a lock is no answer");
 }
+
+/// Callers behind one that finds no server share its error: one after the other they would wait for an hour.
+#[tokio::test]
+async fn an_outage_is_the_outcome_of_all() {
+    let server = Server::start();
+    let locks =
+        Locks::options().answer_timeout(SECOND / 10).patience(SECOND / 5).connect_to(url(&server)).await.unwrap();
+    server.freeze();
+    let began = Instant::now();
+    let all: Vec<_> = (0..100).map(|_| begins(&locks.once("a", KEEP))).collect();
+    let mut took = None;
+    for begun in all {
+        assert_eq!(begun.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+        let one = *took.get_or_insert_with(|| began.elapsed());
+        assert!(began.elapsed() < one * 10, "they have failed one after the other");
+    }
+    server.thaw();
+}
