@@ -204,13 +204,13 @@ pub fn a_server_that_restarts(world: &World) {
 /// No server answers for longer than the client waits for one: the lead goes on, and works when there is a server again.
 pub fn a_server_that_is_gone_for_long(world: &World) {
     let (server, _eye) = Server::with_client();
-    let client = world.open(with(at(server.port()), json!({"lease": 3_000, "patience": 1_000})));
+    let client = world.open(with(at(server.port()), json!({"lease": 3_000, "patience": 3_000})));
     let leads = lead(&client);
     until_turned(&client, leads, 1);
     let port = server.port();
     let start = server.crash().port(port);
     until_turned(&client, leads, 2);
-    for attempt in 0..4 {
+    for attempt in 0..2 {
         fails_as("unavailable", &client.acquire(&attempt.to_string(), plain("b")));
     }
     let _server = start.start();
