@@ -1,0 +1,143 @@
+//! What is held, and how it ends.
+
+use crate::asked::span;
+use crate::call::{Answer, Call, unless_closed};
+use crate::{CLOSED, Failure, locked};
+use pyo3::prelude::*;
+use rlock_bindings::detach;
+use rlock_client::{Guard, Lead};
+use std::sync::{Arc, Mutex};
+use std::{mem, process};
+use tokio::sync::Semaphore;
+
+pub(crate) enum Hold {
+    Guarded(Guard),
+    /// For the work of `once`.
+    Leads(Lead),
+    GivenBack,
+    Closed,
+}
+
+impl Hold {
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        match self {
+            Self::Guarded(guard) => Some(guard),
+            Self::Leads(lead) => Some(lead.guard()),
+            Self::GivenBack | Self::Closed => None,
+        }
+    }
+}
+
+/// What is held. Dropped, it is given back in the background.
+#[pyclass(frozen, name = "Hold", module = "rlock_client._native")]
+pub(crate) struct HoldObject {
+    pub(crate) process: u32,
+    #[pyo3(get)]
+    pub(crate) about: String,
+    #[pyo3(get)]
+    pub(crate) holder: String,
+    #[pyo3(get)]
+    pub(crate) tokens: Vec<u64>,
+    pub(crate) hold: Arc<Mutex<Hold>>,
+    pub(crate) closing: Arc<Semaphore>,
+}
+
+#[pymethods]
+impl HoldObject {
+    /// For how many seconds it can be vouched for. Zero if it is not held.
+    #[getter]
+    fn remaining(&self) -> f64 {
+        locked(&self.hold).guard().map_or(0.0, |guard| guard.remaining().as_secs_f64())
+    }
+
+    /// Why it is lost, if it is: in a word, and in words. What was released is not lost.
+    #[getter]
+    fn loss(&self) -> Option<(Option<&'static str>, String)> {
+        let hold = locked(&self.hold);
+        match (&*hold, hold.guard()) {
+            _ if self.process != process::id() => {
+                Some((None, "this process was forked from the one that holds it".into()))
+            }
+            (Hold::Closed, _) => Some((None, CLOSED.into())),
+            (_, guard) => guard?.loss().map(|loss| (Some(loss.word()), loss.to_string())),
+        }
+    }
+
+    /// Gives it back; not before the call is waited for or started.
+    fn release(&self) -> Call {
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let about = self.about.clone();
+        let released = async move {
+            match hold {
+                Hold::Guarded(guard) => guard.release().await.map(|()| Answer::Done).map_err(Failure::from),
+                Hold::Leads(lead) => {
+                    lead.give_up().await;
+                    Ok(Answer::Done)
+                }
+                Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+                Hold::Closed => Err(Failure::closed(&about)),
+            }
+        };
+        Call::new(self.about.clone(), None, released)
+    }
+
+    /// Ends the work of `once` with its value, and gives the lock back; not before the call is waited for or started.
+    fn answer(&self, value: Vec<u8>) -> Call {
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let about = self.about.clone();
+        let answered = async move {
+            match hold {
+                Hold::Leads(lead) => lead.answer(value).await.map(|()| Answer::Done).map_err(Failure::from),
+                Hold::Closed => Err(Failure::closed(&about)),
+                Hold::Guarded(_) | Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+            }
+        };
+        Call::new(self.about.clone(), None, answered)
+    }
+
+    /// Hands it on, with so many seconds for that; not before the call is waited for or started. If it fails, it stays here.
+    fn detach(&self, within: Option<f64>) -> PyResult<Call> {
+        let (about, within) = (self.about.clone(), within.map(|it| span("within", it)).transpose()?);
+        let detaching = match &*locked(&self.hold) {
+            Hold::Guarded(guard) => Ok(detach(guard, within)),
+            Hold::Leads(_) => Err(Failure::new("configuration", &about, "the work of `once` cannot be detached")),
+            Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+            Hold::Closed => Err(Failure::closed(&about)),
+        };
+        let hold = self.hold.clone();
+        let detached = async move {
+            let text = detaching?.await?;
+            drop(mem::replace(&mut *locked(&hold), Hold::GivenBack));
+            Ok(Answer::Text(text))
+        };
+        Ok(Call::new(about, None, detached))
+    }
+
+    /// Ends when it is lost, with an error when the client is closed, and never once it was given back.
+    fn until_lost(&self) -> Call {
+        let lost = locked(&self.hold).guard().map(Guard::lost);
+        let lost = async move {
+            match lost {
+                Some(lost) => lost.await,
+                None => std::future::pending().await,
+            }
+            Ok(Answer::Done)
+        };
+        Call::new(self.about.clone(), None, unless_closed(self.about.clone(), self.closing.clone(), lost))
+    }
+
+    /// Gives it back in the background.
+    fn drop(&self) {
+        if self.process == process::id() {
+            *locked(&self.hold) = Hold::GivenBack;
+        }
+    }
+}
+
+impl Drop for HoldObject {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            mem::forget(self.hold.clone());
+        }
+    }
+}
