@@ -61,6 +61,10 @@ def test_the_source_package(tmp_path):
         "Cargo.lock", "Cargo.toml", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"
     }  # fmt: skip
     assert not [it for it in root.rglob("*") if it.suffix in (".sh", ".java", ".go", ".mjs", ".patch")]
+    checkout = Path(__file__).parents[3]
+    for crate in ("core", "client-core", "client", "clients/bindings", "clients/python"):
+        sources = {it.relative_to(checkout) for it in (checkout / crate / "src").rglob("*.rs")}
+        assert sources and not [it for it in sources if not (root / it).exists()]
     # Cargo finds what it reads.
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
     subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL)
