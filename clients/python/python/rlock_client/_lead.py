@@ -15,10 +15,7 @@ _FIRST, _LONGEST = 0.1, 3.0
 
 
 def is_transient(error: LockError, held: HeldBase[Any] | None) -> bool:
-    """Whether a later turn may succeed. An error of the work itself never is, even if the lock was lost as well."""
-    cause = error.__cause__
-    if isinstance(cause, Exception) and not isinstance(cause, Lost):
-        return False
+    """Whether a later turn may succeed. An error that the work raises after the loss of its lock mostly follows from it."""
     return isinstance(error, _TRANSIENT) and (held is None or held.lost)
 
 
@@ -26,5 +23,5 @@ def pause(last: float, begun: float, error: LockError) -> float:
     """How many seconds to wait after a turn that began then and failed: twice the last pause if it failed soon."""
     failed_soon = time.monotonic() - begun < _LONGEST
     length = min(max(2 * last, _FIRST), _LONGEST) if failed_soon else _FIRST
-    _logger.warning("lead: next attempt in %.1f s: %s", length, error)
+    _logger.warning("lead: next attempt in %.1f s: %s", length, error, exc_info=error.__cause__)
     return length
