@@ -4,6 +4,7 @@
 //! own. Every round prints what it measured: `cargo test --test storms -- --nocapture`.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod bad_processes;
 mod deadlines;
 mod follower;
