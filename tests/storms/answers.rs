@@ -16,15 +16,15 @@ const DEFAULT: usize = 64 * KIB;
 /// Its maximum.
 const MOST: usize = 8 * KIB * KIB;
 
-/// With answers of the maximum length: more would take more memory than a small machine has.
+/// Callers of an answer of the maximum length. More would take more memory than a small machine has.
 const FEW: usize = 200;
 
 const MANY: usize = 1_000;
 
-/// What the server's memory may have grown by in the end.
+/// By how much the server's memory may have grown in the end.
 const GROWTH: i64 = 4 << 20;
 
-/// A busy machine can take this long for anything.
+/// On a busy machine anything can take this long.
 const SHORT_SILENCE: Duration = Duration::from_millis(100);
 
 const ROOM: Setting = Setting { options: "--maxclients 2000", ..AS_IT_COMES };
@@ -49,9 +49,10 @@ impl Flight {
         scene.client.say(&format!("CONFIG SET rlock.max-answer {MOST}"));
         assert_eq!(scene.client.say(&format!("RLOCK.ONCE gate leader {LEASE_MS}")), Reply::Nil);
         let mut flight = Self { scene, callers: Vec::new(), length, memory_before: 0 };
-        // What the server allocates once and keeps is there after the first answer.
+        // The first answer makes the server allocate what it keeps.
         flight.answer();
         flight.scene.client.say("DEL rlock_answer:{gate}");
+        flight.until_connected(1);
         flight.memory_before = flight.used_memory();
         assert_eq!(flight.scene.client.say(&format!("RLOCK.ONCE gate leader {LEASE_MS}")), Reply::Nil);
         for number in 0..callers {
@@ -68,10 +69,15 @@ impl Flight {
         self.scene.client.info("memory").number("used_memory")
     }
 
+    /// On a connection that ends: the server keeps the buffer of such a command for as long as its client is there.
     fn answer(&mut self) {
-        let value = vec![b'x'; self.length];
+        let (mut leader, value) = (self.scene.server.client(), vec![b'x'; self.length]);
         let command = [&b"RLOCK.ANSWER"[..], b"gate", b"leader", &value, b"KEEP", b"600000"];
-        assert_eq!(self.scene.client.run(&command), Reply::Int(1));
+        assert_eq!(leader.run(&command), Reply::Int(1));
+    }
+
+    fn until_connected(&mut self, count: i64) {
+        wait_until("the others are gone", || self.scene.client.info("clients").number("connected_clients") == count);
     }
 
     fn grown(&mut self) -> i64 {
@@ -90,13 +96,14 @@ impl Flight {
     /// Without callers and without the answer the server has no more memory than before.
     fn memory_returns(&mut self) {
         self.callers.clear();
+        self.until_connected(1);
         self.scene.client.say("DEL rlock_answer:{gate}");
         let most = self.memory_before + GROWTH;
         wait_until("the memory is free again", || self.used_memory() <= most);
     }
 }
 
-/// What the server may have apart from replies: the stored answer, and the command with it in two buffers.
+/// Memory apart from the replies: the stored answer, and buffers of the command.
 fn beside(length: usize) -> i64 {
     3 * as_i64(length) + GROWTH
 }
@@ -108,12 +115,12 @@ fn of_clients(callers: usize, length: usize) {
     let (storm, began) = (flight.scene.storm_of(&whom, "an answer"), Instant::now());
     flight.answer();
     flight.scene.client.until_waiting(0);
+    let (elapsed, grown) = (began.elapsed(), flight.grown());
+    let seen = storm.calm(&mut flight.scene);
     // A server that copied all replies in one turn would be silent for all of this time.
-    let took = began.elapsed();
-    let longest = (took / 2).clamp(SHORT_SILENCE, LONGEST_SILENCE);
-    let grown = flight.grown();
+    let took = seen.with_a_processor(elapsed);
     let figures = format!("{} ms for all, {} MiB of memory, ", took.as_millis(), grown >> 20);
-    storm.calm(&mut flight.scene).report(longest, &figures);
+    seen.report((took / 2).clamp(SHORT_SILENCE, LONGEST_SILENCE), &figures);
     let storm = flight.scene.storm_of(&whom, "the answer is read");
     flight.all_read();
     storm.calm(&mut flight.scene).report(LONGEST_SILENCE, "");
@@ -155,6 +162,7 @@ fn to_the_tickets_of_ten_sessions() {
         let figures = format!("{} KiB of memory, ", grown >> 10);
         storm.calm(&mut flight.scene).report(tickets::LONGEST_SILENCE, &figures);
         assert!(grown <= beside(length), "no copy for a ticket: {grown} bytes");
+        drop(process);
         flight.memory_returns();
     }
 }

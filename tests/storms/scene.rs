@@ -136,6 +136,12 @@ impl Seen {
         came - due - late_ms * i64::from(slowness()) - self.testimony.wanted.ms_between(due, came)
     }
 
+    /// How much of this time, which the storm took, the server had a processor.
+    pub fn with_a_processor(&self, elapsed: Duration) -> Duration {
+        let without = self.testimony.wanted.ms_between(i64::MIN, i64::MAX);
+        elapsed.saturating_sub(Duration::from_millis(u64::try_from(without).unwrap_or(0)))
+    }
+
     /// Reports how long the grants took, and holds each to `late_ms`.
     pub fn report_grants(self, longest: Duration, late_ms: i64, freed: &[Freed], granted: &[i64]) {
         let each = || granted.iter().zip(freed);

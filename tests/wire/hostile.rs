@@ -83,7 +83,7 @@ const NUMBERS: [&[u8]; 19] = [
 
 /// A few commands of the tables more often than others.
 fn any_command(random: &mut Random) -> &'static words::Command {
-    let often = [&words::RELEASE, &words::EVENTS];
+    let often = [&words::RELEASE, &words::EVENTS, &words::ANSWER];
     match random.below(100) {
         0..50 => acquire(random),
         50..60 => random.one_of(&often),
@@ -92,7 +92,9 @@ fn any_command(random: &mut Random) -> &'static words::Command {
 }
 
 fn acquire(random: &mut Random) -> &'static words::Command {
-    random.one_of(&[&words::ACQUIRE, &words::RACQUIRE, &words::WACQUIRE, &words::PACQUIRE, &words::MACQUIRE])
+    let commands =
+        [&words::ACQUIRE, &words::RACQUIRE, &words::WACQUIRE, &words::PACQUIRE, &words::MACQUIRE, &words::ONCE];
+    random.one_of(&commands)
 }
 
 /// The word of an option of any command, and words that are none.

@@ -71,7 +71,7 @@ const KEYS: [&str; 53] = [
 ];
 
 /// To the server and to clients. Not in transactions.
-const SERVER: [&str; 60] = [
+const SERVER: [&str; 62] = [
     "PING",
     "ECHO $k",
     "SELECT 0",
@@ -104,6 +104,8 @@ const SERVER: [&str; 60] = [
     "CONFIG SET rlock.grace 1",
     "CONFIG SET rlock.grace 100000",
     "CONFIG SET rlock.grace $n",
+    "CONFIG SET rlock.max-answer 0",
+    "CONFIG SET rlock.max-answer $n",
     "CONFIG SET rlock.tokens clock",
     "CONFIG SET rlock.tokens $v",
     "CONFIG SET rlock.max-sessions-per-user $n",

@@ -24,7 +24,7 @@ const KEPT: [&str; 5] =
     ["rlock_sessions", "rlock_tickets", "rlock_events_unacknowledged", "rlock_waiters", "master_repl_offset"];
 
 /// As it is before each trial.
-const USUAL: [&str; 14] = [
+const USUAL: [&str; 15] = [
     "CONFIG SET maxmemory 0",
     "CONFIG SET maxmemory-policy noeviction",
     "CONFIG SET min-replicas-to-write 0",
@@ -34,6 +34,7 @@ const USUAL: [&str; 14] = [
     "CONFIG SET rlock.max-sessions-per-user 0",
     "CONFIG SET rlock.max-tickets-per-user 0",
     "CONFIG SET rlock.grace 0",
+    "CONFIG SET rlock.max-answer 65536",
     "CONFIG SET rlock.tokens count",
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET hz 10",

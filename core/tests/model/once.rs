@@ -1,9 +1,12 @@
 //! ONCE and ANSWER by their words, on a server in memory: who leads, who gets the answer, and when.
 
+use crate::{Told, config};
+use proptest::prelude::*;
 use rlock_core::lock::UnixMs;
-use rlock_core::waiting::{Engine, Note};
+use rlock_core::waiting::{Engine, LockName, Note};
 use rlock_sim::resp::Replies;
 use rlock_sim::{Done, Node, Plain};
+use std::collections::BTreeMap;
 
 const ANSWER: &[u8] = b"rlock_answer:{k}";
 const SESSION: &str = "session-of-16-bytes";
@@ -246,4 +249,131 @@ fn an_answer_under_way_is_kept_once_and_forgotten() {
     (0..9).for_each(|_| scene.advance(1));
     (2..=9).for_each(|id| assert_eq!(scene.heard(id), "$2 42"));
     assert!(Engine::is_clean(&scene.node.engine));
+}
+
+/// What a history of callers consists of; each client is a holder of its own.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Once { id: u64, wait: Option<i64> },
+    AcquireAndWait { id: u64 },
+    Answer { id: u64, keep: i64 },
+    Release { id: u64 },
+    Break,
+    AnswerGoes,
+    Advance { ms: i64 },
+    Turn(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = 1..7_u64;
+    prop_oneof![
+        6 => (id.clone(), prop::option::weighted(0.8, prop_oneof![Just(0), 1..30_i64]))
+            .prop_map(|(id, wait)| Step::Once { id, wait }),
+        2 => id.clone().prop_map(|id| Step::AcquireAndWait { id }),
+        4 => (id.clone(), 1..20_i64).prop_map(|(id, keep)| Step::Answer { id, keep }),
+        2 => id.prop_map(|id| Step::Release { id }),
+        1 => Just(Step::Break),
+        2 => Just(Step::AnswerGoes),
+        6 => (0..12_i64).prop_map(|ms| Step::Advance { ms }),
+        1 => prop_oneof![1..4_u32, Just(100)].prop_map(Step::Turn),
+    ]
+}
+
+/// Callers, and what each may be answered. The value of each answer is its number.
+struct Callers {
+    scene: Scene,
+    answers: usize,
+    /// Of each caller that waits by ONCE: how many answers there were when it came, and whether one was stored since.
+    waiting: BTreeMap<u64, (usize, bool)>,
+}
+
+impl Callers {
+    fn is_blocked(&self, id: u64) -> bool {
+        self.scene.node.host.waits.borrow().contains_key(&id)
+    }
+
+    /// The callers that are in the queue. Others may have a reply that is still to be delivered.
+    fn queue(&self) -> Vec<u64> {
+        let queue = self.scene.node.engine.queue(LockName { database: 0, key: b"k" }, self.scene.now);
+        let number = |holder: &[u8]| String::from_utf8_lossy(&holder[1..]).parse().unwrap();
+        queue.map(|waiter| number(waiter.wish.holder.holder())).collect()
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Once { id, wait } if !self.is_blocked(id) => self.ask(id, wait),
+            Step::AcquireAndWait { id } if !self.is_blocked(id) => {
+                self.scene.say_only(id, &format!("ACQUIRE k h{id} 40 WAIT 0"));
+            }
+            Step::Answer { id, keep } if !self.is_blocked(id) => {
+                let queue = self.queue();
+                let said = self.scene.say_only(id, &format!("ANSWER k h{id} {} KEEP {keep}", self.answers));
+                if said == ":1" {
+                    self.answers += 1;
+                    let still_wait = self.waiting.iter_mut().filter(|(id, _)| queue.contains(id));
+                    still_wait.for_each(|(_, (_, is_owed))| *is_owed = true);
+                }
+            }
+            Step::Release { id } if !self.is_blocked(id) => _ = self.scene.say_only(id, &format!("RELEASE k h{id}")),
+            Step::Break => _ = self.scene.say_only(9, "BREAK k"),
+            Step::AnswerGoes => _ = self.scene.node.host.keyspace.borrow_mut().run(0, Plain::Del { key: ANSWER }),
+            Step::Advance { ms } => self.scene.advance(ms),
+            Step::Turn(turn) => self.scene.node.host.turn.set(turn),
+            _ => {}
+        }
+        self.hear();
+    }
+
+    fn ask(&mut self, id: u64, wait: Option<i64>) {
+        let stored = self.scene.stored();
+        let wait = wait.map_or(String::new(), |ms| format!(" WAIT {ms}"));
+        let said = self.scene.say_only(id, &format!("ONCE k h{id} 40{wait}"));
+        match stored {
+            Some(value) => assert!(said.ends_with(&*String::from_utf8(value).unwrap()), "the stored answer: {said}"),
+            None => assert!(["$-1", "waits"].contains(&&*said) || said.starts_with(':'), "no answer: {said}"),
+        }
+        if said == "waits" {
+            self.waiting.insert(id, (self.answers, false));
+        }
+    }
+
+    /// A caller gets no answer from before it came; and the answer, if one was stored since.
+    fn hear(&mut self) {
+        for id in 1..7 {
+            let heard = self.scene.heard(id);
+            if heard.is_empty() {
+                continue;
+            }
+            let Some((since, is_owed)) = self.waiting.remove(&id) else { continue };
+            match heard.strip_prefix('$').and_then(|bulk| bulk.split_once(' ')) {
+                Some((_, value)) => assert!((since..self.answers).contains(&value.parse().unwrap()), "{id}: {heard}"),
+                None => assert!(!is_owed, "{id} was to get an answer: {heard}"),
+            }
+        }
+    }
+}
+
+fn check_callers(history: &[Step]) {
+    let steps: Vec<_> = history.iter().collect();
+    let told = Told(&steps);
+    let mut callers = Callers { scene: Scene::new(), answers: 0, waiting: BTreeMap::new() };
+    history.iter().for_each(|step| callers.take(*step));
+    callers.take(Step::Turn(100));
+    for _ in 0..20 {
+        callers.take(Step::Break);
+        callers.take(Step::Advance { ms: 1 });
+    }
+    assert_eq!(callers.waiting.len(), 0, "every caller is answered");
+    callers.take(Step::Advance { ms: 2_000 });
+    assert!(callers.scene.node.engine.is_clean());
+    drop(told);
+}
+
+proptest! {
+    #![proptest_config(config(2_000))]
+
+    #[test]
+    fn every_caller_gets_an_answer_that_came_after_it(history in prop::collection::vec(step(), 1..80)) {
+        check_callers(&history);
+    }
 }

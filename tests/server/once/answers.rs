@@ -72,10 +72,15 @@ fn a_caller_waits_no_longer_than_it_asked_for(scene: &mut Scene) {
     let mut bob = scene.wait("RLOCK.ONCE k bob 600000 WAIT 30");
     let outcome = bob.outcome();
     assert!(matches!(outcome, Outcome::TimeIsUp(1..=600_000)), "{outcome:?}");
+    // One is the first in the queue, and one is not.
     let mut cid = scene.wait("RLOCK.ONCE k cid 600000 WAIT 300");
+    let plain = scene.wait("RLOCK.ACQUIRE k plain 600000 WAIT 0");
+    let mut dan = scene.wait("RLOCK.ONCE k dan 600000 WAIT 350");
     scene.say("SET rlock_answer:{k} copied PX 600000");
     gets(scene, &mut cid, "copied");
+    gets(scene, &mut dan, "copied");
     assert_eq!(scene.fields("k"), "{ann:1}");
+    plain.leave(scene);
 }
 
 fn an_answer_of_another_database_comes_with_it(scene: &mut Scene) {
