@@ -80,11 +80,7 @@ pub fn a_session_that_is_ended_before_it_was_told_anything(world: &World) {
 fn all_ask_again(client: &Adapter, eye: &mut Client) {
     let waits = queue(client, eye, "a");
     let asked = eye.figure("waits");
-    for session in eye.say("RLOCK.SESSIONS").as_list() {
-        let fields = session.as_list();
-        let id = fields.chunks(2).find(|pair| pair[0].as_text() == "id").expect("an id")[1].as_int();
-        assert_eq!(eye.say(&format!("RLOCK.SESSIONS END {id}")).as_int(), 1);
-    }
+    end_sessions(eye);
     wait_until("they have asked again", || eye.figure("waits") >= asked + WAITERS as i64);
     eye.until_waiting(WAITERS as i64);
     give_back(eye, "a");

@@ -85,11 +85,7 @@ pub fn a_session_that_is_ended(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let waits = wait_for_all(&client, &mut eye);
     let asked = eye.figure("waits");
-    for session in eye.say("RLOCK.SESSIONS").as_list() {
-        let fields = session.as_list();
-        let id = fields.chunks(2).find(|pair| pair[0].as_text() == "id").expect("an id")[1].as_int();
-        assert_eq!(eye.say(&format!("RLOCK.SESSIONS END {id}")).as_int(), 1);
-    }
+    end_sessions(&mut eye);
     wait_until("they have asked again", || eye.figure("waits") >= asked + KEYS as i64);
     eye.until_waiting(KEYS as i64);
     all_are_given(&client, waits, &mut eye);

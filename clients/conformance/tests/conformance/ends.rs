@@ -49,14 +49,7 @@ pub fn a_holder_that_dies(world: &World) {
     eye.until_waiting(1);
     until_renewed(&mut eye, "a");
     holder.kill();
-    // What it has sent last may still make it longer.
-    let mut end = 0;
-    wait_until("it is the next one's", || {
-        let now = eye.expiry("a");
-        let is_its_own = eye.run(&["HEXISTS", "a", held["holder"].as_str().expect("a holder")]).as_int() == 1;
-        end = if is_its_own { now } else { end };
-        !is_its_own
-    });
+    let end = until_lock_goes_from(&mut eye, "a", held["holder"].as_str().expect("a holder"));
     let (answer, granted) = next.answer_within(SOON, waits);
     ok(answer);
     assert!(granted.at_unix_ms >= end, "{} before {end}", granted.at_unix_ms);

@@ -87,13 +87,7 @@ pub fn a_leader_that_is_killed(world: &World) {
     until_renewed(&mut eye, "a");
     let killed = Instant::now();
     first.kill();
-    let mut end = 0;
-    wait_until("the lock is not the leader's", || {
-        let now = eye.expiry("a");
-        let is_its_own = eye.run(&["HEXISTS", "a", &holder]).as_int() == 1;
-        end = if is_its_own { now } else { end };
-        !is_its_own
-    });
+    let end = until_lock_goes_from(&mut eye, "a", &holder);
     let began = until_turned(&second, waits, 1);
     assert!(began.at_unix_ms >= end, "{} before {end}", began.at_unix_ms);
     assert_within("the other one works", killed, LEASE, began.at);

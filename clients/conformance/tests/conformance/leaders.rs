@@ -136,14 +136,7 @@ fn next_works_after_the_death_of(leader: &Adapter, next: &Adapter, eye: &mut Cli
     let beside = ask_once(next, "a", json!({}));
     let killed = Instant::now();
     leader.kill();
-    // What it has sent last may still make it longer.
-    let mut end = 0;
-    wait_until("the lock is not the leader's", || {
-        let now = eye.expiry("a");
-        let is_its_own = eye.run(&["HEXISTS", "a", &holder]).as_int() == 1;
-        end = if is_its_own { now } else { end };
-        !is_its_own
-    });
+    let end = until_lock_goes_from(eye, "a", &holder);
     let began = until_begun(next, waits);
     assert!(began.at_unix_ms >= end, "{} before {end}", began.at_unix_ms);
     assert_within("the next caller works", killed, LEASE, began.at);

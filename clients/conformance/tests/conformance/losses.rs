@@ -158,8 +158,7 @@ pub fn a_process_that_stands_still(world: &World) {
     let other = world.client_of(&server);
     ok(client.acquire("a", with(plain("a"), json!({"lease": 1_500}))));
     let work = client.ask(json!({"do": "run", "held": "b", "lock": "b", "lease": 1_500}));
-    client
-        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    until_begun(&client, work);
     let waits = other.wants("a", plain("a"));
     eye.until_waiting(1);
     client.freeze();
@@ -236,8 +235,7 @@ pub fn work_that_ends_in_doubt(world: &World) {
 /// Work under the lock `a` with this lease, which has begun.
 fn begin_work(client: &Adapter, lease: u64) -> u64 {
     let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "lease": lease}));
-    client
-        .until_said("it works", SOON, |said| matches!(said.what, Saying::Began { id, .. } if id == work).then_some(()));
+    until_begun(client, work);
     work
 }
 

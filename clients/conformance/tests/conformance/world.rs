@@ -222,6 +222,28 @@ pub fn kill_connections(eye: &mut Client) {
     wait_until("they are gone", || connections(eye).iter().all(|id| !killed.contains(id)));
 }
 
+/// An operator ends all sessions.
+pub fn end_sessions(eye: &mut Client) {
+    for session in eye.say("RLOCK.SESSIONS").as_list() {
+        let fields = session.as_list();
+        let id = fields.chunks(2).find(|pair| pair[0].as_text() == "id").expect("an id")[1].as_int();
+        assert_eq!(eye.say(&format!("RLOCK.SESSIONS END {id}")).as_int(), 1);
+    }
+}
+
+/// The lock goes from this holder, whose process is dead. Returns when its lease has ended.
+pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
+    // A request that the process has sent last may still make the lease longer.
+    let mut end = 0;
+    wait_until("the lock is another one's", || {
+        let now = eye.expiry(key);
+        let is_its_own = eye.run(&["HEXISTS", key, holder]).as_int() == 1;
+        end = if is_its_own { now } else { end };
+        !is_its_own
+    });
+    end
+}
+
 /// Whoever has a place is there to be served: nobody is passed over.
 pub fn until_attended(eye: &mut Client) {
     wait_until("nobody is passed over", || eye.figure("sessions_unattended") == 0);
