@@ -25,7 +25,7 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    wait::must_tell_busy(&args.wish)?;
+    wait::must_tell_busy(&args.wish.waiting, "the lock were held")?;
     let mut signals = Signals::take(&ENDING)?;
     let held = match wait::acquire(&args.wish, Lease::Held(args.lease), server, &mut signals).await? {
         Ok(held) => held,
@@ -36,7 +36,7 @@ pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
         return Err(failure);
     }
     let (guard, key) = (held.guard, args.wish.key.as_bytes());
-    if stdin().is_terminal() && wait::has_foreground() && !args.wish.quiet {
+    if stdin().is_terminal() && wait::has_foreground() && !args.wish.waiting.quiet {
         say(&format!("{}: held; Ctrl-C or Ctrl-D releases it", shown::name(key)));
     }
     if let Some(loss) = until_told(&guard, &mut signals).await {

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::arguments::{Inspect, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::operators::{self, Inspection, Unanswered, Waiter};
+use crate::operators::{self, Answer, Inspection, Unanswered, Waiter};
 use crate::table::{Form, Table};
 use crate::{address, by_client, greeting, json, output, shown};
 use rlock_client::{Kind, Locks};
@@ -41,7 +41,7 @@ pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: usize) -> Resu
 
 /// Whether there is anything to be told of it.
 pub fn is_known(lock: &Inspection) -> bool {
-    lock.kind.is_some() || lock.waiter_count > 0
+    lock.kind.is_some() || lock.waiter_count > 0 || lock.answer.is_some()
 }
 
 /// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
@@ -103,7 +103,15 @@ fn headline(key: &[u8], lock: &Inspection) -> String {
         false => "who waits is not known here".to_owned(),
     });
     parts.extend(lock.fencing_token.map(|token| format!("last token {token}")));
+    parts.extend(lock.answer.map(answer));
     parts.join(", ")
+}
+
+fn answer(Answer { bytes, time_left }: Answer) -> String {
+    match time_left {
+        Some(left) => format!("an answer of {bytes} B for {} more", shown::time(left)),
+        None => format!("an answer of {bytes} B that does not end"),
+    }
 }
 
 fn permits(count: usize) -> String {

@@ -22,6 +22,8 @@ pub fn inspection(key: &[u8], lock: &Inspection) -> Map<String, Value> {
     object.insert("holder_count".into(), lock.holder_count.into());
     object.insert("holders".into(), lock.holders.iter().map(holder).collect());
     object.insert("fencing_token".into(), lock.fencing_token.into());
+    object.insert("answer_bytes".into(), json!(lock.answer.map(|answer| answer.bytes)));
+    object.insert("answer_time_left_ms".into(), optional_ms(lock.answer.and_then(|answer| answer.time_left)));
     object.insert("waiter_count".into(), json!(lock.knows_waiters.then_some(lock.waiter_count)));
     let waiters = || lock.waiters.iter().map(waiter).collect::<Vec<_>>();
     object.insert("waiters".into(), json!(lock.knows_waiters.then(waiters)));

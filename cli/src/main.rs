@@ -23,6 +23,7 @@ mod lock;
 mod ls;
 #[cfg(feature = "manual")]
 mod manual;
+mod once;
 mod operators;
 mod other_tools;
 mod output;
@@ -65,6 +66,7 @@ fn perform(arguments: Arguments) -> Result<u8, Failure> {
 async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failure> {
     match &command {
         Command::Run(args) => run::run(args, &server).await,
+        Command::Once(args) => once::once(args, &server).await,
         Command::Lock(args) => lock::lock(args, &server).await,
         Command::Unlock(args) => lock::unlock(args, &server).await,
         Command::Renew(args) => lock::renew(args, &server).await,

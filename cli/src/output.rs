@@ -6,13 +6,17 @@ use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::os::fd::AsFd;
 
 pub fn print(text: &str) -> Result<(), Failure> {
-    print_if_read(text).map(drop)
+    print_bytes(text.as_bytes())
+}
+
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    print_if_read(bytes).map(drop)
 }
 
 /// Returns whether anybody reads it still, for what is printed without an end.
-pub fn print_if_read(text: &str) -> Result<bool, Failure> {
+pub fn print_if_read(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::of_the_system(error)),

@@ -22,7 +22,7 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    wait::must_tell_busy(&args.wish)?;
+    wait::must_tell_busy(&args.wish.waiting, "the lock were held")?;
     let place = Place::of(args)?;
     let mut signals = Signals::take(&ENDING)?;
     let held = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {

@@ -20,6 +20,8 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// The last fencing token that was given, if any was.
     pub fencing_token: Option<u64>,
+    /// The stored answer of `rlock once`, if there is one.
+    pub answer: Option<Answer>,
     /// Whether the server knows who waits: a replica does not, and says that nobody does.
     pub knows_waiters: bool,
     /// How many wait.
@@ -29,6 +31,14 @@ pub struct Inspection {
     /// For how long nobody is let in, whoever holds it or not: the server was started, or has become a master. `None`: it
     /// lets in.
     pub grace_left: Option<Duration>,
+}
+
+/// A stored answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub bytes: u64,
+    /// `None`: it was made to stay, by PERSIST.
+    pub time_left: Option<Duration>,
 }
 
 /// What a lock or one side of it is held or waited for as.
@@ -133,11 +143,18 @@ impl Inspection {
             holder_count: fields.count("holder-count")?,
             holders: fields.list("holders", Holder::read)?,
             fencing_token: fields.number("fencing-token"),
+            answer: Answer::read(&mut fields),
             knows_waiters: true,
             waiter_count: fields.count("waiter-count")?,
             waiters: fields.list("waiters", Waiter::read)?,
             grace_left: fields.time("grace-left-ms").filter(|left| !left.is_zero()),
         })
+    }
+}
+
+impl Answer {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        Some(Self { bytes: fields.number("answer-bytes")?, time_left: fields.time("answer-ttl-ms") })
     }
 }
 

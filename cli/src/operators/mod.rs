@@ -13,7 +13,7 @@ mod statistics;
 mod unanswered;
 
 pub use change::{break_lock, release_of, renew_of};
-pub use inspection::{HoldSide, Holder, Inspection, Waiter, inspect, known};
+pub use inspection::{Answer, HoldSide, Holder, Inspection, Waiter, inspect, known};
 pub use queue::{Queue, queues};
 pub use scan::{Search, held};
 pub use sessions::{Session, end_session, sessions};

@@ -8,20 +8,18 @@
 //! **If we are killed**, Linux sends it TERM, as its lock is not kept alive any more. That is tied to the thread that
 //! starts it, so this has to be the main one. Other systems have nothing of the kind.
 
+use super::Job;
 use super::terminal::Terminal;
-use crate::arguments::Run;
 use crate::exit;
 use crate::signals::Arrival;
-use crate::wait::{HOLDERS, Held, with_outer_holders};
+use crate::wait::{HOLDERS, with_outer_holders};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tokio::process;
 
 pub struct Child {
@@ -34,14 +32,14 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(program: &Path, words: &[OsString], args: &Run, held: &Held) -> io::Result<Self> {
+    /// `holder` holds the lock, with these fencing tokens.
+    pub fn start(job: &Job<'_>, holder: &str, tokens: Option<&str>, stdout: Stdio) -> io::Result<Self> {
         let leads = !has_terminal();
-        let mut command = Command::new(program);
-        command.arg0(&words[0]).args(&words[1..]);
-        let holder = held.guard.holder();
-        command.env("RLOCK_KEY", &args.wish.key).env("RLOCK_HOLDER", holder.as_ref());
-        command.env(HOLDERS, with_outer_holders(&holder));
-        match &held.tokens {
+        let mut command = Command::new(&job.program.file);
+        command.arg0(&job.program.words[0]).args(&job.program.words[1..]).stdout(stdout);
+        command.env("RLOCK_KEY", job.key).env("RLOCK_HOLDER", holder);
+        command.env(HOLDERS, with_outer_holders(holder));
+        match tokens {
             Some(tokens) => command.env("RLOCK_TOKEN", tokens),
             // That of another lock, under which this one was asked for.
             None => command.env_remove("RLOCK_TOKEN"),

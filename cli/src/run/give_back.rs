@@ -70,7 +70,7 @@ fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
     exit::LOST
 }
 
-async fn told_to_stop(signals: &mut Signals) {
+pub async fn told_to_stop(signals: &mut Signals) {
     let goodbye_is_over = Instant::now() + GOODBYE;
     while !matches!(signals.next().await.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT) {}
     sleep_until(goodbye_is_over).await;

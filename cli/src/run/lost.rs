@@ -2,9 +2,7 @@
 //! it is made to. Only then there is time for words.
 
 use super::child::Child;
-use super::{program, reason};
-use crate::arguments::Run;
-use crate::exit;
+use super::{Job, reason};
 use crate::failure::{Failure, say};
 use crate::shown;
 use crate::signals::Signals;
@@ -17,14 +15,14 @@ use tokio::time::{sleep, sleep_until};
 /// The system does not tell when the last process of a group has ended, so it is looked for this often.
 const LOOK: Duration = Duration::from_millis(10);
 
-pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss) -> Result<u8, Failure> {
-    let key = shown::name(args.wish.key.as_bytes());
+pub async fn end(mut child: Child, signals: &mut Signals, job: &Job<'_>, loss: &Loss) -> Result<(), Failure> {
+    let (key, cmd, grace) = (shown::name(job.key.as_bytes()), &job.program.shown, job.work.grace);
     child.send_to_all(Signal::SIGTERM);
     // What is stopped has to go on in order to end.
     child.send_to_all(Signal::SIGCONT);
-    let (cmd, why) = (program::shown(args), reason::of(loss));
+    let why = reason::of(loss);
     say(&format!("{key}: the lock was lost, others may have it, so {cmd} was sent TERM: {why}"));
-    let killed = asked(&mut child, &mut signals, args.grace).await?;
+    let killed = asked(&mut child, signals, grace).await?;
     if killed {
         child.send_to_all(Signal::SIGKILL);
         child.ended().await.map_err(Failure::of_the_system)?;
@@ -32,9 +30,9 @@ pub async fn end(mut child: Child, mut signals: Signals, args: &Run, loss: &Loss
     // However it ended, it had to.
     child.restore_terminal();
     if killed {
-        say(&format!("{key}: {cmd} did not end within {}: it was killed", shown::time(args.grace)));
+        say(&format!("{key}: {cmd} did not end within {}: it was killed", shown::time(grace)));
     }
-    Ok(exit::LOST)
+    Ok(())
 }
 
 /// Whether it has to be made to end, as it did not within the grace.

@@ -11,7 +11,10 @@ mod program;
 pub mod reason;
 mod terminal;
 
-use crate::arguments::{Run, Server};
+pub use program::Program;
+
+use crate::arguments::{Run, Server, Work};
+use crate::exit;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::wait::{self, Held, Lease};
@@ -19,12 +22,13 @@ use child::Child;
 use give_back::{Done, give_back};
 use nix::sys::signal::Signal;
 use rlock_client::{Guard, Loss};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 /// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
-const PASSED_ON: [Signal; 9] = [
+pub const PASSED_ON: [Signal; 9] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
@@ -36,43 +40,61 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGWINCH,
 ];
 
+/// CMD, and the lock under which it runs.
+pub struct Job<'a> {
+    pub key: &'a OsStr,
+    pub work: &'a Work,
+    pub program: Program,
+}
+
 pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    let words = program::words(args);
-    let program = program::find(&words[0])?;
+    let job = Job { key: &args.wish.key, work: &args.work, program: Program::find(&args.work)? };
     let mut signals = Signals::take(&PASSED_ON)?;
     match wait::acquire(&args.wish, Lease::Kept(args.lease), server, &mut signals).await? {
-        Ok(held) => work(&program, &words, args, held, signals).await,
+        Ok(held) => perform(&job, held, args.lease, signals).await,
         Err(code) => Ok(code),
     }
 }
 
-async fn work(program: &Path, words: &[OsString], args: &Run, held: Held, signals: Signals) -> Result<u8, Failure> {
-    match Child::start(program, words, args, &held) {
-        Ok(child) => attend(child, held.guard, signals, args).await,
-        Err(error) => {
+/// Runs CMD under the lock, and releases it.
+async fn perform(job: &Job<'_>, held: Held, lease: Duration, mut signals: Signals) -> Result<u8, Failure> {
+    let child = match start(job, &held.guard, held.tokens.as_deref(), Stdio::inherit()) {
+        Ok(child) => child,
+        Err(failure) => {
             // The lock was for nothing; if it cannot be given back, its lease ends.
             let _ = held.guard.release().await;
-            Err(program::did_not_start(program, &words[0], &error))
+            return Err(failure);
         }
-    }
+    };
+    let Some(code) = attend(job, child, &held.guard, &mut signals).await? else { return Ok(exit::LOST) };
+    let (key, cmd) = (job.key.as_bytes(), Some(job.program.shown.clone()));
+    Ok(give_back(held.guard, &mut signals, Done { key, lease, cmd, code }).await)
 }
 
-/// While CMD runs.
-async fn attend(mut child: Child, guard: Guard, mut signals: Signals, args: &Run) -> Result<u8, Failure> {
+pub fn start(job: &Job<'_>, guard: &Guard, tokens: Option<&str>, stdout: Stdio) -> Result<Child, Failure> {
+    let child = Child::start(job, &guard.holder(), tokens, stdout);
+    child.map_err(|error| program::did_not_start(&job.program, &error))
+}
+
+/// The code with which CMD ended. `None`: the lock was lost, and CMD was ended for that.
+pub async fn attend(
+    job: &Job<'_>,
+    mut child: Child,
+    guard: &Guard,
+    signals: &mut Signals,
+) -> Result<Option<u8>, Failure> {
     let lost = guard.lost();
     tokio::pin!(lost);
-    let code = loop {
+    loop {
         tokio::select! {
             biased;
-            code = child.ended() => break code.map_err(Failure::of_the_system)?,
+            code = child.ended() => return code.map(Some).map_err(Failure::of_the_system),
             () = &mut lost => {
                 let loss = guard.loss().unwrap_or(Loss::Ended);
-                return lost::end(child, signals, args, &loss).await;
+                return lost::end(child, signals, job, &loss).await.map(|()| None);
             }
             arrival = signals.next() => child.pass_on(arrival),
         }
-    };
-    let (key, cmd) = (args.wish.key.as_bytes(), Some(program::shown(args)));
-    Ok(give_back(guard, &mut signals, Done { key, lease: args.lease, cmd, code }).await)
+    }
 }

@@ -1,6 +1,6 @@
 //! CMD's file, found as a shell would find it, before anything else is done.
 
-use crate::arguments::Run;
+use crate::arguments::Work;
 use crate::exit;
 use crate::failure::Failure;
 use crate::shown;
@@ -17,28 +17,35 @@ const SHELL: &str = "/bin/sh";
 /// As much of CMD's name as a line about it has.
 const SHOWN: usize = 40;
 
-/// CMD and its arguments.
-pub fn words(args: &Run) -> Vec<OsString> {
-    match &args.line {
-        Some(line) => vec![SHELL.into(), "-c".into(), line.into()],
-        None => args.command.clone(),
-    }
+/// CMD.
+pub struct Program {
+    pub file: PathBuf,
+    /// Its name and its arguments.
+    pub words: Vec<OsString>,
+    /// Its name in messages.
+    pub shown: String,
 }
 
-/// What CMD is called where it is spoken of.
-pub fn shown(args: &Run) -> String {
-    match (&args.line, args.command.first()) {
-        (Some(line), _) => format!("'{}'", shown::cut(&shown::name(line.as_bytes()), SHOWN)),
-        (None, Some(name)) => shown::name(name.as_bytes()),
-        (None, None) => String::new(),
+impl Program {
+    /// Or a failure with a shell's exit code.
+    pub fn find(work: &Work) -> Result<Self, Failure> {
+        let words = match &work.line {
+            Some(line) => vec![SHELL.into(), "-c".into(), line.into()],
+            None => work.command.clone(),
+        };
+        let shown = match (&work.line, &words[0]) {
+            (Some(line), _) => format!("'{}'", shown::cut(&shown::name(line.as_bytes()), SHOWN)),
+            (None, name) => shown::name(name.as_bytes()),
+        };
+        let file = find(&words[0])?;
+        Ok(Self { file, words, shown })
     }
 }
 
 /// Longer than any system reads.
 const FIRST_LINE_MAX: u64 = 4_096;
 
-/// Where it is, or a failure with a shell's exit code.
-pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
+fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let places = places(name);
     let shown = shown::name(name.as_bytes());
     if let Some(found) = places.iter().find(|path| is_executable(path)) {
@@ -65,10 +72,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
 }
 
 /// For what only shows when it is started.
-pub fn did_not_start(program: &Path, name: &OsStr, error: &io::Error) -> Failure {
-    let shown = shown::name(name.as_bytes());
+pub fn did_not_start(program: &Program, error: &io::Error) -> Failure {
+    let shown = shown::name(program.words[0].as_bytes());
     let code = match error.kind() {
-        io::ErrorKind::NotFound if program.exists() => {
+        io::ErrorKind::NotFound if program.file.exists() => {
             let words =
                 format!("{shown}: what is to run it, its interpreter or loader, is missing; see `file {shown}`");
             return Failure::new(exit::NOT_EXECUTABLE, words);

@@ -39,7 +39,7 @@ pub async fn print(args: &Top, mut looker: Looker, mut state: State) -> Result<u
                 say(&trouble);
                 true
             }
-            None => output::print_if_read(&table(&state))?,
+            None => output::print_if_read(table(&state).as_bytes())?,
         };
         left = left.map(|left| left - 1);
         if !is_read || left == Some(0) {

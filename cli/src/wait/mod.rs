@@ -10,13 +10,14 @@ pub use screen::has_foreground;
 pub use within::{HOLDERS, with_outer_holders};
 
 use crate::address;
-use crate::arguments::{Server, Wish};
+use crate::address::Address;
+use crate::arguments::{Once, Server, Waiting, Wish};
 use crate::exit;
 use crate::failure::Failure;
 use crate::shown;
 use crate::signals::Signals;
 use nix::sys::signal::Signal;
-use rlock_client::{Error, Fenced, Guard, Lock, Locks, Unfenced};
+use rlock_client::{Begun, Error, Fenced, Guard, Lock, Locks, Unfenced};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -70,10 +71,10 @@ fn divided(key: &OsStr, all: bool) -> Vec<&[u8]> {
     if all { key.as_bytes().split(|byte| *byte == b',').collect() } else { vec![key.as_bytes()] }
 }
 
-/// Refuses an exit code by which a script could not tell that it has no lock.
-pub fn must_tell_busy(wish: &Wish) -> Result<(), Failure> {
-    match wish.busy_code {
-        0 => Err(Failure::usage("-E 0 would look as if the lock were held; for no output use --quiet")),
+/// Refuses an exit code that a script would take for success.
+pub fn must_tell_busy(waiting: &Waiting, success: &str) -> Result<(), Failure> {
+    match waiting.busy_code {
+        0 => Err(Failure::usage(format!("-E 0 would look as if {success}; for no output use --quiet"))),
         _ => Ok(()),
     }
 }
@@ -85,18 +86,47 @@ pub async fn acquire(
     server: &Server,
     signals: &mut Signals,
 ) -> Result<Result<Held, u8>, Failure> {
-    let (locks, at) = address::connect_in_time(wish.name.as_deref(), server).await?;
+    let (locks, at) = address::connect_in_time(wish.waiting.name.as_deref(), server).await?;
+    until_told(wish, lease.so(), &locks, &at, granted(wish, lease, &locks), signals).await
+}
+
+/// The answer or the lead, or the exit code if there was neither in time. All that can be asked about the lock is asked with
+/// `locks`.
+pub async fn answer(
+    args: &Once,
+    keep: Duration,
+    locks: &Locks,
+    at: &Address,
+    signals: &mut Signals,
+) -> Result<Result<Begun, u8>, Failure> {
+    let wish = Wish { key: args.key.clone(), waiting: args.waiting.clone(), ..Wish::default() };
+    let once = locks.once(args.key.as_bytes(), keep).lease(args.lease);
+    let once = if let Some(limit) = limit(&wish) { once.wait(limit) } else { once };
+    let once = if let Some(most) = args.waiting.max_waiters { once.max_waiters(most) } else { once };
+    let begun = async { in_time_or_none(once.begin().await) };
+    until_told(&wish, Lease::Kept(args.lease).so(), locks, at, begun, signals).await
+}
+
+/// What was asked for; `None` of it: it did not come in time. Or the exit code, if it was not got or a signal came.
+async fn until_told<T>(
+    wish: &Wish,
+    so: &str,
+    locks: &Locks,
+    at: &Address,
+    asked: impl Future<Output = Result<Option<T>, Error>>,
+    signals: &mut Signals,
+) -> Result<Result<T, u8>, Failure> {
     let not_got = tokio::select! {
         biased;
         code = ended_by(signals) => Ok(code),
-        why = within::must_not_wait(wish, &locks) => Err(why),
-        acquired = granted(wish, lease, &locks) => match acquired {
-            Ok(Some(held)) => return Ok(Ok(held)),
-            Ok(None) => Ok(not_got::in_time(wish, lease.so(), &locks).await),
-            Err(error) => not_got::for_a_reason(wish, lease.so(), &at, &error),
+        why = within::must_not_wait(wish, locks) => Err(why),
+        got = asked => match got {
+            Ok(Some(got)) => return Ok(Ok(got)),
+            Ok(None) => Ok(not_got::in_time(wish, so, locks).await),
+            Err(error) => not_got::for_a_reason(wish, so, at, &error),
         },
         // Looked at last, and gone with what it has shown before anything else is said.
-        () = line::tell(&locks, wish) => Ok(exit::DEFECT),
+        () = line::tell(locks, wish) => Ok(exit::DEFECT),
     };
     // What may have been granted all the same is given back. A server that does not answer does not hold us up.
     let _ = timeout(GOODBYE, locks.settle()).await;
@@ -127,16 +157,20 @@ async fn in_time<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Resul
 async fn try_for<F, K>(wish: &Wish, lock: Lock<F, K>) -> Result<Option<Guard<F>>, Error> {
     match limit(wish) {
         None => lock.acquire().await.map(Some),
-        Some(limit) => match lock.acquire_timeout(limit).await {
-            Err(error) if error.is_timeout() => Ok(None),
-            acquired => acquired.map(Some),
-        },
+        Some(limit) => in_time_or_none(lock.acquire_timeout(limit).await),
+    }
+}
+
+fn in_time_or_none<T>(got: Result<T, Error>) -> Result<Option<T>, Error> {
+    match got {
+        Err(error) if error.is_timeout() => Ok(None),
+        got => got.map(Some),
     }
 }
 
 /// For how long it is waited for. Once it is tried in any case.
 fn limit(wish: &Wish) -> Option<Duration> {
-    if wish.no_wait { Some(Duration::ZERO) } else { wish.wait }
+    if wish.waiting.no_wait { Some(Duration::ZERO) } else { wish.waiting.wait }
 }
 
 fn with_options<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<Unfenced, K> {
@@ -144,7 +178,7 @@ fn with_options<K>(wish: &Wish, lease: Lease, lock: Lock<Unfenced, K>) -> Lock<U
         Lease::Kept(length) | Lease::Held(length) => (lock.lease(length), length),
         Lease::Fixed(length) => (lock.fixed_lease(length), length),
     };
-    let lock = match wish.max_waiters {
+    let lock = match wish.waiting.max_waiters {
         Some(most) => lock.max_waiters(most),
         None => lock,
     };

@@ -22,7 +22,7 @@ impl Screen {
     /// None, if nothing is to be shown.
     pub fn for_this(wish: &Wish) -> Option<Self> {
         let is_terminal = stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        match (wish.quiet, is_terminal, wish.verbose) {
+        match (wish.waiting.quiet, is_terminal, wish.waiting.verbose) {
             (true, ..) => None,
             (_, true, _) => Some(Self::Terminal { is_up: false }),
             (_, _, true) => Some(Self::Lines { last: None }),

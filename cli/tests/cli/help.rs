@@ -3,9 +3,10 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "dev",
     "run",
+    "once",
     "lock",
     "unlock",
     "renew",
@@ -170,7 +171,8 @@ fn bash_completes_with_them() {
 /// CMD as it is completed by itself; of its own arguments bash knows that they are files, if nothing better.
 #[test]
 fn bash_completes_cmd() {
-    for before in [&["rlock", "run", "key", "--"][..], &["rlock", "-u", "unix:///s", "run", "-n", "key", "--"]] {
+    let once = ["rlock", "once", "key", "--keep", "1m", "--"];
+    for before in [&["rlock", "run", "key", "--"][..], &["rlock", "-u", "unix:///s", "run", "-n", "key", "--"], &once] {
         assert!(bash_offers(&[before, &["slee"]].concat()).contains(&"sleep".to_owned()));
         assert_eq!(bash_offers(&[before, &["sleep", "--w"]].concat()), [""; 0]);
     }
@@ -180,7 +182,7 @@ fn bash_completes_cmd() {
 fn fish_and_zsh_complete_cmd() {
     let fish = run(bare(&["completions", "fish"])).succeeded().to_owned();
     let of = |words: &[&str]| fish.lines().any(|line| words.iter().all(|word| line.contains(word)));
-    assert!(of(&["using_subcommand run", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
+    assert!(of(&["using_subcommand run once", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
     let zsh = run(bare(&["completions", "zsh"])).succeeded().to_owned();
     assert!(zsh.contains("_cmdambivalent"), "{zsh}");
 }

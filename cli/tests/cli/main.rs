@@ -12,6 +12,7 @@ mod lock;
 mod many;
 mod misread;
 mod names;
+mod once;
 mod operators;
 mod pages;
 mod rights;

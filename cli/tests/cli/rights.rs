@@ -16,7 +16,7 @@ fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
     let manual = include_str!("../../../docs/command-line.md");
     let (_, table) = manual.split_once("| command | rights |\n|---|---|\n").expect("the table");
     let rows = table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
-    rows.map(|(command, rights)| (command, rights.split(['`', ' ']).filter(|it| it.starts_with('+')).collect()))
+    rows.map(|(command, rights)| (command, rights.split(['`', ' ']).filter(|it| it.starts_with(['+', '~'])).collect()))
         .collect()
 }
 
@@ -49,6 +49,9 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
             if command == "run --all" { ("--all", "app:key,app:more") } else { ("--slots=2", "app:key") };
         return kept(server, client, &[option, key]);
     }
+    if command == "once" {
+        return answered(server, client);
+    }
     if command == WAITING {
         return waited(server, client);
     }
@@ -57,6 +60,7 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
         "run --replicas" => vec!["run", "--lease", "1500ms", "--replicas", "1", "app:new", "true"],
         "lock" => vec!["lock", "--lease", "1m", "app:new"],
         "lock, after a wait" => return waited_for(server, client),
+        "once --forget" => vec!["once", "app:held", "--forget"],
         "unlock" => vec!["unlock", "app:held", "somebody"],
         "renew" => vec!["renew", "--lease", "1m", "app:held", "somebody"],
         "inspect" => vec!["inspect", "app:held"],
@@ -96,11 +100,24 @@ fn waited(server: &Server, client: &mut Client) -> (i32, bool) {
     (ended.code(), ended.errors.is_empty() && has_left)
 }
 
+/// The answer is stored; and a CMD that fails leaves a free lock.
+fn answered(server: &Server, client: &mut Client) -> (i32, bool) {
+    let once = ["once", "app:key", "--keep", "10m"];
+    let kept = kept_by(server, client, &once);
+    let is_stored = client.say("DEL rlock_answer:{app:key}").as_int() == 1;
+    let failed = run(app(server, &[&once[..], &["false"]].concat()));
+    let is_free = client.say("DEL app:key").as_int() == 0;
+    (kept.0, kept.1 && is_stored && failed.code() == 1 && is_free)
+}
+
 /// Until the lease was renewed, or CMD was not even started.
 fn kept(server: &Server, client: &mut Client, lock: &[&str]) -> (i32, bool) {
+    kept_by(server, client, &[&["run"], lock].concat())
+}
+
+fn kept_by(server: &Server, client: &mut Client, command: &[&str]) -> (i32, bool) {
     let place = Place::new();
-    let mut arguments = vec!["run", "--lease", "1500ms"];
-    arguments.extend(lock);
+    let mut arguments = [command, &["--lease", "1500ms"]].concat();
     arguments.extend(["sh", "-c", KEPT]);
     let mut running = start(place.of(app(server, &arguments)));
     let mut first = None;
@@ -119,7 +136,7 @@ fn kept(server: &Server, client: &mut Client, lock: &[&str]) -> (i32, bool) {
 fn no_more_rights_are_needed_than_the_manual_says() {
     let (server, mut client) = Server::with_client();
     let rows = rows();
-    assert_eq!(rows.len(), 16);
+    assert_eq!(rows.len(), 18);
     // The doctor shall find nothing wrong but what is missing.
     client.say("CONFIG SET appendonly yes");
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
