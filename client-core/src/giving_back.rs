@@ -57,7 +57,7 @@ pub(super) struct Giving {
     answering: Option<Answering>,
     bare_from: Option<u64>,
     /// Whether it is known what has become of it.
-    pub is_told: bool,
+    is_told: bool,
     errand: u64,
     /// Whether another release than the last one did it.
     doubt: Doubt,
@@ -82,6 +82,11 @@ struct Absence {
 impl Giving {
     fn is_vouched_at(&self, time: Instant) -> bool {
         self.vouched.as_ref().is_ok_and(|until| time < *until)
+    }
+
+    /// The release behind an answer that the server has refused goes on, although that was told.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_told && self.bare_from.is_none()
     }
 
     /// From this request on it is a release like any other.

@@ -409,7 +409,7 @@ impl Engine {
 
     /// Whether nothing of what nobody waits for is left to be cleared up.
     fn is_settled(&self) -> bool {
-        self.leaving == 0 && self.givings.values().all(|giving| giving.is_told)
+        self.leaving == 0 && self.givings.values().all(Giving::is_settled)
     }
 
     fn wants(&self, errand: &Errand) -> bool {

@@ -253,3 +253,17 @@ async fn an_outage_is_the_outcome_of_all() {
     }
     server.thaw();
 }
+
+/// What is told at once is not all.
+#[tokio::test]
+async fn a_client_settles_when_the_lock_of_a_refused_answer_is_free() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    for _ in 0..20 {
+        let error = lead(&locks.once("a", KEEP)).await.answer([0; 65_537]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        locks.settle().await;
+        assert!(!exists(&mut client, "a"));
+    }
+}
