@@ -37,7 +37,7 @@ function __fish_rlock_cmd
     set -e words[1..$place]
     complete -C (string join ' ' -- (string escape -- $words) (commandline -ct))
 end
-complete -c rlock -n "__fish_rlock_using_subcommand run once; and contains -- -- (commandline -opc)" -f -a "(__fish_rlock_cmd)"
+complete -c rlock -n "__fish_rlock_using_subcommand run once adopt; and contains -- -- (commandline -opc)" -f -a "(__fish_rlock_cmd)"
 "#;
 
 pub fn print(shell: Shell) -> Result<u8, Failure> {

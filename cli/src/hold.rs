@@ -6,7 +6,7 @@
 use crate::arguments::{Hold, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::lock::token::Place;
+use crate::lock::token::{Place, lines};
 use crate::run::give_back::{Done, give_back};
 use crate::run::reason;
 use crate::shown;
@@ -31,7 +31,7 @@ pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
         Ok(held) => held,
         Err(code) => return Ok(code),
     };
-    if let Err(failure) = Place::Descriptor(1).write(&held) {
+    if let Err(failure) = Place::Descriptor(1).write(&lines(&held)) {
         let _ = held.guard.release().await;
         return Err(failure);
     }

@@ -5,6 +5,7 @@
 //! program (see `run/child.rs`), and there is little to do.
 
 mod address;
+mod adopt;
 mod advice;
 mod arguments;
 mod break_lock;
@@ -67,6 +68,7 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
     match &command {
         Command::Run(args) => run::run(args, &server).await,
         Command::Once(args) => once::once(args, &server).await,
+        Command::Adopt(args) => adopt::adopt(args, &server).await,
         Command::Lock(args) => lock::lock(args, &server).await,
         Command::Unlock(args) => lock::unlock(args, &server).await,
         Command::Renew(args) => lock::renew(args, &server).await,

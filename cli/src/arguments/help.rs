@@ -73,10 +73,25 @@ Exit codes:
   `rlock --help` lists the others
 ";
 
+pub const ADOPT_HELP: &str = "\
+Examples:
+  rlock lock --detach --lease 1m deploy | rlock adopt --text-file - ./deploy
+  rlock adopt -- ./deploy                    with the text in RLOCK_DETACHED
+
+Exit codes:
+  CMD's own, or 128+n if signal n ended it
+   64  there is no text, or it is not that of a detached lock
+   76  the lock was lost, before it was adopted or while CMD ran
+  126  CMD cannot be executed
+  127  CMD was not found
+  `rlock --help` lists the others
+";
+
 pub const LOCK_HELP: &str = "\
 Examples:
   rlock lock --lease 10m --token-file deploy.token deploy
   rlock lock --no-wait --lease 1h deploy >deploy.token
+  rlock lock --detach --lease 1m deploy      for rlock adopt or a client
 
 Exit codes:
     0  the lock is held

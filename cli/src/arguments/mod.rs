@@ -58,6 +58,8 @@ pub enum Command {
     Run(Run),
     #[command(after_help = help::ONCE_HELP)]
     Once(Once),
+    #[command(after_help = help::ADOPT_HELP)]
+    Adopt(Adopt),
     #[command(after_help = help::LOCK_HELP)]
     Lock(Lock),
     #[command(after_help = help::UNLOCK_HELP)]
@@ -128,6 +130,20 @@ pub struct Once {
     /// How long the next caller waits if this machine dies; renewed while CMD runs
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub lease: Duration,
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// Run a command under a lock that another process has detached
+///
+/// Reads the text of a detached lock: the output of `rlock lock --detach`, or what `detach` of a client returned. Then it
+/// does what `rlock run` does when it has the lock: renews the lease, runs CMD, and releases the lock. The text is as
+/// secret as a password, so it is no argument: other users would see it.
+#[derive(Args, Debug)]
+pub struct Adopt {
+    /// The file whose first line is the text; -: stdin, of which CMD gets the rest [otherwise RLOCK_DETACHED]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub text_file: Option<PathBuf>,
     #[command(flatten)]
     pub work: Work,
 }
@@ -214,6 +230,9 @@ pub struct Lock {
     /// How long the lock is held if nobody unlocks or renews it
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub lease: Duration,
+    /// Print the text by which `rlock adopt` or a client goes on with the lock, within --lease, in place of the lines
+    #[arg(long)]
+    pub detach: bool,
     /// Write the lines to a new file, which only this user can read
     #[arg(long, value_name = "FILE", conflicts_with = "token_fd", value_hint = ValueHint::FilePath)]
     pub token_file: Option<PathBuf>,

@@ -10,7 +10,7 @@ use crate::exit;
 use crate::failure::{Failure, say};
 use crate::operators;
 use crate::signals::Signals;
-use crate::wait::{self, Lease};
+use crate::wait::{self, Held, Lease};
 use crate::{address, shown};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
@@ -25,17 +25,42 @@ pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
     wait::must_tell_busy(&args.wish.waiting, "the lock were held")?;
     let place = Place::of(args)?;
     let mut signals = Signals::take(&ENDING)?;
-    let held = match wait::acquire(&args.wish, Lease::Fixed(args.lease), server, &mut signals).await? {
+    // Only a lease that is renewed can be handed on.
+    let lease = if args.detach { Lease::Held(args.lease) } else { Lease::Fixed(args.lease) };
+    let held = match wait::acquire(&args.wish, lease, server, &mut signals).await? {
         Ok(held) => held,
         Err(code) => return Ok(code),
     };
-    if let Err(failure) = place.write(&held) {
+    if args.detach {
+        return detach(held, &place, server).await;
+    }
+    if let Err(failure) = place.write(&token::lines(&held)) {
         // Nobody could unlock it.
         let _ = held.guard.release().await;
         return Err(failure);
     }
     // Dropped, it would be released.
     std::mem::forget(held);
+    Ok(0)
+}
+
+async fn detach(held: Held, place: &Place, server: &Server) -> Result<u8, Failure> {
+    let (at, _) = address::read(server)?;
+    let text = match held.guard.detach().await {
+        Ok(text) => text,
+        Err(error) => {
+            let _ = held.guard.release().await;
+            return Err(Failure::of_the_server(&at, &error));
+        }
+    };
+    if let Err(failure) = place.write(&format!("{text}\n")) {
+        // Nobody could adopt it.
+        let (locks, _) = address::connect(server).await?;
+        if let Ok(guard) = locks.adopt(&text).await {
+            let _ = guard.release().await;
+        }
+        return Err(failure);
+    }
     Ok(0)
 }
 

@@ -38,8 +38,7 @@ impl Place {
         Ok(Self::File(path.clone()))
     }
 
-    pub fn write(&self, held: &Held) -> Result<(), Failure> {
-        let text = lines(&held.guard.holder(), held.tokens.as_deref());
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
         match self {
             Self::Descriptor(descriptor) => {
                 let written = open(*descriptor).write_all(text.as_bytes());
@@ -47,15 +46,16 @@ impl Place {
             }
             Self::File(path) => {
                 must_be_free(path)?;
-                put(path, &text).map_err(|error| not_written(path, &error))
+                put(path, text).map_err(|error| not_written(path, &error))
             }
         }
     }
 }
 
 /// What a shell reads. A token that it has from another lock is none of this one.
-fn lines(holder: &str, token: Option<&str>) -> String {
-    match token {
+pub fn lines(held: &Held) -> String {
+    let holder = held.guard.holder();
+    match &held.tokens {
         Some(token) => format!("{HOLDER}{holder}\nRLOCK_TOKEN={token}\nexport RLOCK_HOLDER RLOCK_TOKEN\n"),
         None => format!("{HOLDER}{holder}\nexport RLOCK_HOLDER\nunset RLOCK_TOKEN\n"),
     }

@@ -35,7 +35,7 @@ pub async fn once(args: &Once, server: &Server) -> Result<u8, Failure> {
     // Required, unless the answer is to be removed.
     let Some(keep) = args.keep else { return forget(args, server).await };
     wait::must_tell_busy(&args.waiting, "the answer were empty")?;
-    let job = Job { key: &args.key, work: &args.work, program: Program::find(&args.work)? };
+    let job = Job { key: &args.key, work: &args.work, program: Program::find(&args.work)?, secret: None };
     let mut signals = Signals::take(&PASSED_ON)?;
     let (locks, at) = address::connect_in_time(args.waiting.name.as_deref(), server).await?;
     match wait::answer(args, keep, &locks, &at, &mut signals).await? {

@@ -39,6 +39,7 @@ impl Child {
         command.arg0(&job.program.words[0]).args(&job.program.words[1..]).stdout(stdout);
         command.env("RLOCK_KEY", job.key).env("RLOCK_HOLDER", holder);
         command.env(HOLDERS, with_outer_holders(holder));
+        job.secret.into_iter().for_each(|name| _ = command.env_remove(name));
         match tokens {
             Some(tokens) => command.env("RLOCK_TOKEN", tokens),
             // That of another lock, under which this one was asked for.

@@ -45,11 +45,13 @@ pub struct Job<'a> {
     pub key: &'a OsStr,
     pub work: &'a Work,
     pub program: Program,
+    /// A variable that CMD does not get.
+    pub secret: Option<&'static str>,
 }
 
 pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    let job = Job { key: &args.wish.key, work: &args.work, program: Program::find(&args.work)? };
+    let job = Job { key: &args.wish.key, work: &args.work, program: Program::find(&args.work)?, secret: None };
     let mut signals = Signals::take(&PASSED_ON)?;
     match wait::acquire(&args.wish, Lease::Kept(args.lease), server, &mut signals).await? {
         Ok(held) => perform(&job, held, args.lease, signals).await,
@@ -58,7 +60,7 @@ pub async fn run(args: &Run, server: &Server) -> Result<u8, Failure> {
 }
 
 /// Runs CMD under the lock, and releases it.
-async fn perform(job: &Job<'_>, held: Held, lease: Duration, mut signals: Signals) -> Result<u8, Failure> {
+pub async fn perform(job: &Job<'_>, held: Held, lease: Duration, mut signals: Signals) -> Result<u8, Failure> {
     let child = match start(job, &held.guard, held.tokens.as_deref(), Stdio::inherit()) {
         Ok(child) => child,
         Err(failure) => {

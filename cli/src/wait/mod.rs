@@ -193,7 +193,7 @@ fn tokens(guard: &Guard<Fenced>) -> String {
 }
 
 /// The exit code, if a signal comes that ends a program. Cancel safe.
-async fn ended_by(signals: &mut Signals) -> u8 {
+pub async fn ended_by(signals: &mut Signals) -> u8 {
     loop {
         match signals.next().await.signal {
             Signal::SIGCONT | Signal::SIGWINCH => {}

@@ -137,7 +137,10 @@ fn what_a_user_may_not_do() {
 fn arguments_that_make_no_sense() {
     let server = Server::start();
     let cases: [(&[&str], &str); 27] = [
-        (&[], "run, lock, unlock, renew, hold, ls, inspect, break, sessions, top, doctor, status, dev, completions"),
+        (
+            &[],
+            "run, once, adopt, lock, unlock, renew, hold, ls, inspect, break, sessions, top, doctor, status, dev, completions",
+        ),
         (&["keep"], "unrecognized subcommand"),
         (&["run"], "KEY"),
         (&["run", "key"], "CMD"),

@@ -3,10 +3,11 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "dev",
     "run",
     "once",
+    "adopt",
     "lock",
     "unlock",
     "renew",
@@ -182,7 +183,7 @@ fn bash_completes_cmd() {
 fn fish_and_zsh_complete_cmd() {
     let fish = run(bare(&["completions", "fish"])).succeeded().to_owned();
     let of = |words: &[&str]| fish.lines().any(|line| words.iter().all(|word| line.contains(word)));
-    assert!(of(&["using_subcommand run once", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
+    assert!(of(&["using_subcommand run once adopt", "contains -- --", "(__fish_rlock_cmd)"]), "{fish}");
     let zsh = run(bare(&["completions", "zsh"])).succeeded().to_owned();
     assert!(zsh.contains("_cmdambivalent"), "{zsh}");
 }

@@ -2,6 +2,7 @@
 //! docs/command-line.md.
 #![allow(clippy::unwrap_used)]
 
+mod adopt;
 mod advice;
 mod bad_input;
 mod dev;

@@ -60,6 +60,8 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
         "run --replicas" => vec!["run", "--lease", "1500ms", "--replicas", "1", "app:new", "true"],
         "lock" => vec!["lock", "--lease", "1m", "app:new"],
         "lock, after a wait" => return waited_for(server, client),
+        "lock --detach" => vec!["lock", "--detach", "--lease", "1m", "app:new"],
+        "adopt" => return adopted(server, client),
         "once --forget" => vec!["once", "app:held", "--forget"],
         "unlock" => vec!["unlock", "app:held", "somebody"],
         "renew" => vec!["renew", "--lease", "1m", "app:held", "somebody"],
@@ -110,6 +112,15 @@ fn answered(server: &Server, client: &mut Client) -> (i32, bool) {
     (kept.0, kept.1 && is_stored && failed.code() == 1 && is_free)
 }
 
+/// It is released at the end.
+fn adopted(server: &Server, client: &mut Client) -> (i32, bool) {
+    let mut command = app(server, &["adopt", "true"]);
+    command.env("RLOCK_DETACHED", "rlock1/plain/60000/0/-/somebody/app:held");
+    let ended = run(command);
+    let is_free = client.say("DEL app:held").as_int() == 0;
+    (ended.code(), ended.errors.is_empty() && is_free)
+}
+
 /// Until the lease was renewed, or CMD was not even started.
 fn kept(server: &Server, client: &mut Client, lock: &[&str]) -> (i32, bool) {
     kept_by(server, client, &[&["run"], lock].concat())
@@ -136,7 +147,7 @@ fn kept_by(server: &Server, client: &mut Client, command: &[&str]) -> (i32, bool
 fn no_more_rights_are_needed_than_the_manual_says() {
     let (server, mut client) = Server::with_client();
     let rows = rows();
-    assert_eq!(rows.len(), 18);
+    assert_eq!(rows.len(), 20);
     // The doctor shall find nothing wrong but what is missing.
     client.say("CONFIG SET appendonly yes");
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
