@@ -73,6 +73,16 @@ def until(condition):
         time.sleep(0.005)
 def waiting():
     return Redis.from_url(URL).info("rlock")["rlock_waiters"]
+def forked(child):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            child()
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), flush=True)
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 """
 
 

@@ -1,4 +1,4 @@
-"""lead: turn after turn under one lock, for threads and for asyncio."""
+"""lead: turn after turn under one lock. The suite of all clients shows more, with the client for asyncio."""
 
 import asyncio
 import logging
@@ -7,22 +7,24 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import URL, in_asyncio, until, until_async, waiting
+from conftest import URL, in_asyncio, until, waiting
 
-from rlock_client import Closed, Configuration, Locks, Lost, Unavailable, WrongKind, _lead, aio
+from rlock_client import Closed, Locks, Lost, Unavailable, _lead
 
 
 class Work:
     """The work of a leader: each turn lasts until the test ends it."""
 
     def __init__(self):
-        self.turns, self.may_end, self.stop, self.holds = 0, threading.Semaphore(0), threading.Event(), []
+        self.may_end, self.stop, self.holds = threading.Semaphore(0), threading.Event(), []
 
     def __call__(self, held):
         self.holds.append(held)
-        self.turns += 1
         while not self.may_end.acquire(timeout=0.005) and not self.stop.is_set():
             held.check()
+
+    def until_turns(self, count):
+        until(f"turn {count}", lambda: len(self.holds) == count)
 
 
 @pytest.fixture
@@ -31,56 +33,44 @@ def work():
 
 
 @pytest.fixture
-def leader(redis, work):
+def leader(redis, work, locks):
     """Begins `lead` in a thread; all of them are stopped at the end of the test."""
-    locks, pool = Locks(URL, patience=0.1, answer_timeout=0.1), ThreadPoolExecutor()
-    yield lambda turn, stop=work.stop, **terms: pool.submit(locks.lead, "k", turn, stop=stop, **terms)
-    work.stop.set()
-    pool.shutdown()
-    locks.close()
+    with ThreadPoolExecutor() as pool:
+        yield lambda turn, stop=work.stop, **terms: pool.submit(locks.lead, "k", turn, stop=stop, **terms)
+        work.stop.set()
 
 
-def test_each_turn_waits_behind_the_others(redis, work, leader, locks):
-    lead = leader(work, fenced=True)
-    until("it leads", lambda: work.turns == 1)
-    assert redis.hkeys("k") == [work.holds[0].holder]
+def test_turns_of_a_thread(redis, work, leader, locks):
+    lead = leader(work, fenced=True, lease=0.3)
+    work.until_turns(1)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(locks.lock("k").acquire)
         until("the other waits", lambda: waiting(redis) == 1)
         work.may_end.release()
         held = other.result()
         until("the leader waits", lambda: waiting(redis) == 1)
-        assert work.turns == 1
         held.release()
-    until("it leads again", lambda: work.turns == 2)
-    assert work.holds[1].token > work.holds[0].token and not lead.done()
-    work.may_end.release()
+    work.until_turns(2)
+    redis.delete("k")
+    work.until_turns(3)
+    first, second, third = work.holds
+    assert second.token > first.token and second.lost and not third.lost and not lead.done()
 
 
-def test_a_lost_lock_is_waited_for_again(redis, work, leader):
-    lead = leader(work, lease=0.3)
-    for turns in range(1, 4):
-        until("it leads", lambda turns=turns: work.turns == turns)
-        redis.delete("k")
-    until("it leads", lambda: work.turns == 4)
-    assert all(held.lost for held in work.holds[:3]) and not lead.done()
-    work.may_end.release()
-
-
-def test_work_that_does_not_look_learns_of_the_loss_at_its_end(redis, leader):
-    holds = []
+def test_work_that_ends_after_the_loss(redis, leader):
+    turns = []
 
     def work(held):
-        holds.append(held)
-        if len(holds) == 1:
-            redis.delete("k")
-        else:
-            until("the test has looked", lambda: len(holds) == 3)
+        turns.append(held)
+        if len(turns) == 3:
+            raise SystemExit
+        redis.delete("k")
+        if len(turns) == 2:
+            until("it is lost", lambda: held.lost)
+            raise ValueError("mine")
 
-    leader(work)
-    until("it leads again", lambda: len(holds) == 2)
-    assert holds[0].lost and not holds[1].lost
-    holds.append(None)
+    assert isinstance(leader(work, lease=0.3).exception(20), SystemExit)
+    assert [held.lost for held in turns] == [True, True, False]
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), Lost("other: lost"), Unavailable("other"), SystemExit()])
@@ -92,58 +82,17 @@ def test_the_work_s_error_ends_it(redis, leader, error):
     assert not redis.exists("k")
 
 
-def test_an_error_after_the_loss_follows_from_it(redis, leader):
-    turns = []
-
-    def work(held):
-        turns.append(held)
-        if len(turns) == 2:
-            raise SystemExit
-        redis.delete("k")
-        until("it is lost", lambda: held.lost)
-        raise ValueError("mine")
-
-    assert isinstance(leader(work).exception(20), SystemExit) and len(turns) == 2
-
-
-def test_stopped_while_it_waits(redis, leader, locks):
+def test_stopped_while_it_waits_and_while_the_work_runs(redis, work, leader, locks):
     stop = threading.Event()
     with locks.lock("k"):
-        lead = leader(pytest.fail, stop=stop)
+        lead = leader(pytest.fail, stop)
         until("it waits", lambda: waiting(redis) == 1)
         stop.set()
-        assert lead.result(20) is None
-        assert waiting(redis) == 0
-
-
-def test_stopped_while_the_work_runs(redis, leader):
-    stop, began = threading.Event(), threading.Event()
-
-    def work(held):
-        began.set()
-        stop.wait()
-
-    lead = leader(work, stop=stop)
-    assert began.wait(20)
-    stop.set()
-    assert lead.result(20) is None
-    assert not redis.exists("k")
-
-
-def test_an_unavailable_server_is_waited_out(redis, work, leader, caplog):
-    def logged():
-        return [it for it in caplog.messages if "next attempt" in it]
-
-    redis.client_pause(60_000, all=False)
-    try:
-        lead = leader(work)
-        until("it has failed twice", lambda: len(logged()) == 2)
-        assert not lead.done() and not work.turns
-    finally:
-        redis.client_unpause()
-    until("it leads", lambda: work.turns == 1)
-    assert logged()[0].startswith("lead: next attempt in 0.1 s: k: ")
-    work.may_end.release()
+        assert lead.result(20) is None and waiting(redis) == 0
+    lead = leader(work)
+    work.until_turns(1)
+    work.stop.set()
+    assert lead.result(20) is None and not redis.exists("k")
 
 
 def test_pauses_grow_while_turns_fail_soon(monkeypatch, caplog):
@@ -157,16 +106,7 @@ def test_pauses_grow_while_turns_fail_soon(monkeypatch, caplog):
     assert _lead.pause(3.0, now - 5, Unavailable()) == 0.1
 
 
-def test_what_does_not_pass_ends_it(redis, leader):
-    redis.hset("k", mapping={"mode": "read", "x": 1})
-    assert isinstance(leader(pytest.fail).exception(20), WrongKind)
-    with Locks(URL) as locks, pytest.raises(Configuration):
-        locks.lead("", pytest.fail)
-    with pytest.raises(Closed):
-        locks.lead("k", pytest.fail)
-
-
-def test_closed_while_it_waits_and_while_the_work_runs(redis, locks):
+def test_closed_while_it_waits_and_while_the_work_runs(redis):
     leaders = Locks(URL)
     with ThreadPoolExecutor() as pool:
         leads = [pool.submit(leaders.lead, "k", lambda held: until("it is lost", lambda: held.lost)) for _ in range(2)]
@@ -175,61 +115,13 @@ def test_closed_while_it_waits_and_while_the_work_runs(redis, locks):
         assert [type(lead.exception(20)) for lead in leads] == [Closed] * 2
 
 
-def test_one_of_many_tasks_leads(redis):
-    async def test(locks):
-        inside, turns = 0, []
-
-        async def work(held):
-            nonlocal inside
-            inside += 1
-            await asyncio.sleep(0)
-            assert inside == 1 and not held.lost
-            inside -= 1
-            turns.append(held.holder)
-
-        leads = [asyncio.create_task(locks.lead("k", work)) for _ in range(10)]
-        await until_async("there were many turns", lambda: len(turns) > 50)
-        [lead.cancel() for lead in leads]
-        ends = await asyncio.gather(*leads, return_exceptions=True)
-        assert [type(end) for end in ends] == [asyncio.CancelledError] * 10
-        await until_async("all is free", lambda: not redis.exists("k") and waiting(redis) == 0)
-
-    in_asyncio(test)
-
-
-def test_the_loss_cancels_the_work_and_the_next_turn_begins(redis):
-    async def test(locks):
-        ended, second = [], asyncio.Event()
-
-        async def work(held):
-            if ended:
-                second.set()
-            else:
-                redis.delete("k")
-            try:
-                await asyncio.sleep(20)
-            finally:
-                ended.append(held)
-
-        lead = asyncio.create_task(locks.lead("k", work, lease=0.3))
-        await second.wait()
-        assert ended[0].lost and not lead.done()
-        lead.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await lead
-        assert len(ended) == 2 and not ended[1].lost and not redis.exists("k")
-
-    in_asyncio(test)
-
-
 def test_work_that_turns_the_loss_into_lost(redis):
     async def test(locks):
-        turns, second = 0, asyncio.Event()
+        turns, second = [], asyncio.Event()
 
         async def work(held):
-            nonlocal turns
-            turns += 1
-            if turns == 2:
+            turns.append(held)
+            if len(turns) == 2:
                 second.set()
             redis.delete("k")
             try:
@@ -242,19 +134,6 @@ def test_work_that_turns_the_loss_into_lost(redis):
         lead.cancel()
         with pytest.raises(asyncio.CancelledError):
             await lead
-
-    in_asyncio(test)
-
-
-def test_cancelled_while_it_waits(redis):
-    async def test(locks):
-        async with locks.lock("k"):
-            lead = asyncio.create_task(locks.lead("k", pytest.fail))
-            await until_async("it waits", lambda: waiting(redis) == 1)
-            lead.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await lead
-            await until_async("it waits no more", lambda: waiting(redis) == 0)
 
     in_asyncio(test)
 
@@ -290,22 +169,5 @@ def test_the_async_work_s_error_ends_it(redis, error):
         with pytest.raises(type(error)) as raised:
             await locks.lead("k", work)
         assert raised.value is error and not redis.exists("k")
-
-    in_asyncio(test)
-
-
-def test_a_task_that_leads_with_a_closed_client(redis):
-    async def test(_):
-        locks, began = aio.Locks(URL), asyncio.Event()
-
-        async def work(held):
-            began.set()
-            await asyncio.sleep(20)
-
-        lead = asyncio.create_task(locks.lead("k", work))
-        await began.wait()
-        await locks.close()
-        with pytest.raises(Closed):
-            await lead
 
     in_asyncio(test)

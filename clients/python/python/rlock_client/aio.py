@@ -39,12 +39,7 @@ class Held(HeldBase["Locks"]):
         await self._release(None)
 
     async def detach(self, within: Time | None = None) -> str:
-        """Hands it on to another process: returns the text by which `Locks.adopt` goes on with it there.
-
-        The lock stays held on the server, and nothing renews it until it is adopted. That must happen `within` this time; by
-        default, within the length of its lease. The text is as secret as a holder's name: it is enough to release the lock.
-        If this fails, and not with Lost, it is still held here.
-        """
+        """Hands it on to another process, as `rlock_client.Held.detach` does: returns the text for `Locks.adopt`."""
         text = await self._locks._run(self._hold.detach(_settings.seconds(within)))
         assert isinstance(text, str)
         self._is_over()
@@ -256,12 +251,7 @@ class Locks(LocksBase[Lock]):
         await self._run(self._client.forget(self.lock(name)))
 
     async def adopt(self, text: str) -> Held:
-        """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
-        held any more.
-
-        The same text can be adopted twice: then both processes hold the lock by the same name, and a release by one is a loss
-        for the other.
-        """
+        """Goes on with a lock that another process has detached, as `rlock_client.Locks.adopt` does."""
         hold = await self._run(self._adopting(text))
         assert isinstance(hold, Hold)
         return Held(self, hold)
