@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -240,11 +241,10 @@ func (l *Locks) read(text string) (lock *Lock, holder string, tokens []int64) {
 			tokens = append(tokens, token)
 		}
 	}
-	names := make([]string, len(parts)-6)
-	for i, part := range parts[6:] {
-		names[i] = unescaped(part)
+	for i, part := range parts {
+		parts[i], _ = url.PathUnescape(part) // what is wrong makes another text
 	}
-	holder = unescaped(parts[5])
+	holder, names := parts[5], parts[6:]
 	lock = (&Lock{locks: l, kind: kind(kindOf), names: names, limit: limit}).with(nil)
 	lock.terms.length = time.Duration(length) * time.Millisecond
 	lock.terms.require(lock.kind == several || len(names) == 1, "one name")
@@ -257,31 +257,7 @@ func (l *Locks) read(text string) (lock *Lock, holder string, tokens []int64) {
 	return lock, holder, tokens
 }
 
-const unescapedMarks = "-._~:"
+// inText makes of a query's form of a text the one that all clients share.
+var inText = strings.NewReplacer("+", "%20", "%3A", ":")
 
-func escaped(text string) string {
-	var to strings.Builder
-	for _, b := range []byte(text) {
-		if b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || strings.IndexByte(unescapedMarks, b) >= 0 {
-			to.WriteByte(b)
-		} else {
-			const digits = "0123456789ABCDEF"
-			to.Write([]byte{'%', digits[b>>4], digits[b&15]})
-		}
-	}
-	return to.String()
-}
-
-func unescaped(text string) string {
-	var to []byte
-	for ; text != ""; text = text[1:] {
-		if text[0] == '%' && len(text) >= 3 {
-			if b, err := strconv.ParseUint(text[1:3], 16, 8); err == nil {
-				to, text = append(to, byte(b)), text[2:]
-				continue
-			}
-		}
-		to = append(to, text[0])
-	}
-	return string(to)
-}
+func escaped(text string) string { return inText.Replace(url.QueryEscape(text)) }

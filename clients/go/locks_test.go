@@ -3,13 +3,10 @@
 package rlock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -75,33 +72,14 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 }
 
 func TestALossIsOneLineInTheLog(t *testing.T) {
-	rdb, name := server(t), name(t)
-	var mutex sync.Mutex
-	var log bytes.Buffer
-	locks := connect(t, rlock.Options{Logger: slog.New(slog.NewTextHandler(locked{&mutex, &log}, nil))})
+	rdb, name, log := server(t), name(t), &logged{}
+	locks := connect(t, rlock.Options{Logger: log.logger()})
 	held := acquired(t, locks.Lock(name), rlock.Lease(300*time.Millisecond))
 	must(t, rdb.Do(t.Context(), "RLOCK.BREAK", name).Err())
 	<-held.Context().Done()
-	until(t, "the log has its line", func() bool {
-		mutex.Lock()
-		defer mutex.Unlock()
-		return strings.Count(log.String(), name) > 0
-	})
+	until(t, "the log has its line", func() bool { return strings.Contains(log.String(), name) })
 	is(t, held.Release(t.Context()), rlock.ErrLost)
-	mutex.Lock()
-	defer mutex.Unlock()
 	if strings.Count(log.String(), "\n") != 1 {
 		t.Fatal(log.String())
 	}
-}
-
-type locked struct {
-	mutex *sync.Mutex
-	to    *bytes.Buffer
-}
-
-func (l locked) Write(line []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.to.Write(line)
 }

@@ -236,8 +236,17 @@ func (l *Locks) Forget(ctx context.Context, key string) error {
 	defer l.end()
 	a := l.newAttempt(ctx, lock, &hold{names: lock.names})
 	defer a.stop()
+	key = answerKey(key)
 	for {
-		f := a.remove(answerKey(key))
+		n, f := l.nodeOf(a.ctx, key)
+		r := newRequest(key, "DEL", key)
+		if f == nil {
+			n.send(requests, r)
+			f = a.await(r, time.After(l.options.AnswerTimeout))
+		}
+		if f == nil {
+			_, f = r.number()
+		}
 		if f == nil {
 			return nil
 		}
@@ -245,22 +254,6 @@ func (l *Locks) Forget(ctx context.Context, key string) error {
 			return err
 		}
 	}
-}
-
-func (a *attempt) remove(key string) *fault {
-	n, f := a.locks.nodeOf(a.ctx, key)
-	if f != nil {
-		return f
-	}
-	r := newRequest(key, "DEL", key)
-	n.send(requests, r)
-	timer := time.NewTimer(a.locks.options.AnswerTimeout)
-	defer timer.Stop()
-	if f := a.await(r, timer.C); f != nil {
-		return f
-	}
-	_, f = r.number()
-	return f
 }
 
 // answerKey is the key of an answer, in the slot of its lock.

@@ -3,10 +3,8 @@
 package rlock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -86,10 +84,8 @@ func TestAReleaseThatIsAnsweredLateIsOne(t *testing.T) {
 }
 
 func TestWorkWhoseReleaseGetsNoReplySucceedsAndIsLogged(t *testing.T) {
-	rdb, key := server(t), name(t)
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil)) // Do has logged when it returns
-	locks := connect(t, rlock.Options{AnswerTimeout: time.Second, Patience: time.Second, Logger: logger})
+	rdb, key, log := server(t), name(t), &logged{}
+	locks := connect(t, rlock.Options{AnswerTimeout: time.Second, Patience: time.Second, Logger: log.logger()})
 	resume := func() {}
 	must(t, locks.Do(t.Context(), key, func(context.Context, *rlock.Held) error {
 		resume = paused(t, rdb)

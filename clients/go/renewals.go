@@ -300,10 +300,9 @@ func (a *attempt) restart(n *node, on lane, round *replicas) (lease leased, isGo
 	if round != nil {
 		limit += round.within
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	overdue := time.After(limit)
 	for _, request := range r.all {
-		if f := a.await(request, timer.C); f != nil {
+		if f := a.await(request, overdue); f != nil {
 			return lease, false, f
 		}
 	}

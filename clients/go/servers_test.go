@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,4 +182,25 @@ func paused(t *testing.T, rdb *redis.Client) (resume func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// logged is a log that can be read while the client writes it.
+type logged struct {
+	mutex sync.Mutex
+	text  []byte
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.text = append(l.text, line...)
+	return len(line), nil
+}
+
+func (l *logged) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return string(l.text)
 }
