@@ -194,6 +194,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
 const TOGETHER: &[Scenario] = scenarios! {
     order::all_languages_wait_in_one_queue;
     order::all_languages_get_one_value;
+    order::a_thousand_callers_of_one_value;
     order::a_lock_goes_through_all_languages;
     order::all_languages_lead_in_turn;
 };

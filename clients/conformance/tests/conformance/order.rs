@@ -76,6 +76,26 @@ pub fn all_languages_get_one_value(world: &World) {
     assert_eq!(eye.keys(), [""; 0]);
 }
 
+/// A thousand callers in all languages ask for one value: one of them works, and each process asks the server as often as one
+/// caller would.
+pub fn a_thousand_callers_of_one_value(world: &World) {
+    let (server, mut eye) = Server::with_client();
+    let clients = clients_with(world, &["once"], &server);
+    let leads = begin_once(&clients[0], "a", json!({}));
+    let callers: Vec<_> = (0..1_000).map(|number| &clients[number % clients.len()]).collect();
+    let asked: Vec<_> = callers.iter().map(|client| ask_once(client, "a", json!({}))).collect();
+    eye.until_waiting(clients.len() as i64 - 1);
+    finish(&clients[0], leads, "value");
+    is_given("value", clients[0].answer(leads));
+    for (client, id) in callers.iter().zip(asked) {
+        is_given("value", client.answer(id));
+        assert!(!has_begun(client, id));
+    }
+    // To try, to wait, and to get the value of its event.
+    let most = 3 * clients.len() as u64;
+    assert!(calls(&mut eye, "rlock.once") <= most, "{} requests", calls(&mut eye, "rlock.once"));
+}
+
 /// Each language detaches a lock, and the next one adopts it, round to the first. Each keeps it alive, and the last one
 /// releases it.
 pub fn a_lock_goes_through_all_languages(world: &World) {
