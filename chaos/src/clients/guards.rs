@@ -13,7 +13,7 @@ use super::round::Round;
 use super::wish::{Deed, Wish};
 use crate::history::{Answer, Journal, Moment, Request, Side};
 use crate::plan::{Address, Client};
-use rlock_client::{Access, Error, ErrorKind, Guard, Lock, Locks, Unfenced};
+use rlock_client::{Access, Error, ErrorKind, Fenced, Guard, Lock, Locks, Unfenced};
 use rlock_testing::Random;
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -312,7 +312,7 @@ async fn acquire<K>(lock: Lock<Unfenced, K>, wish: &Wish, is_fixed: bool) -> Res
     let lock = if is_fixed { lock.fixed_lease(lease) } else { lock.lease(lease) };
     if wish.fenced {
         let guard = wait(lock.fenced(), wish.wait_ms).await?;
-        let token = guard.as_ref().map(Guard::token);
+        let token = guard.as_ref().map(Guard::<Fenced>::token);
         return Ok(guard.map(|guard| (Held::Rust(guard.unfenced()), token)));
     }
     Ok(wait(lock, wish.wait_ms).await?.map(|guard| (Held::Rust(guard), None)))
