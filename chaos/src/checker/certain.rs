@@ -177,7 +177,11 @@ impl<'a> Holder<'a> {
 
 /// Of exclusive holds a release tells whether another one is left.
 fn may_be_the_last_of(step: &Operation) -> Option<Side> {
-    let Request::Release { side, all } = step.call.request else { return None };
+    let (side, all) = match step.call.request {
+        Request::Release { side, all } => (side, all),
+        Request::Answer { .. } => (Side::Plain, true),
+        _ => return None,
+    };
     let leaves_another = step.known_answer() == Some(&Answer::Released(Some(0))) && !all && side.is_exclusive();
     (!step.failed() && !leaves_another).then_some(side)
 }

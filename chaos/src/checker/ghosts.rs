@@ -36,7 +36,7 @@ fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
     let asked = asked.next().filter(|step| !step.is_guard() && asked.next().is_none())?;
     let (granted, _) = asked.granted()?;
-    let is_released = |step: &&&Operation| matches!(step.known_answer(), Some(Answer::Released(_)));
+    let is_released = |step: &&&Operation| matches!(step.known_answer(), Some(Answer::Released(_) | Answer::Stored(_)));
     let step = steps.iter().find(is_released).filter(|step| step.call.at >= granted)?;
     Some((asked.call.at, *step))
 }
@@ -99,10 +99,11 @@ fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
 /// A holder with one attempt only, by command, which it was not granted; and the lease. It may have tried to give it back
 /// all the same.
 fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
-    let mut others = steps.iter().filter(|step| !matches!(step.call.request, Request::Release { .. }));
+    let gives_back = |step: &Operation| matches!(step.call.request, Request::Release { .. } | Request::Answer { .. });
+    let mut others = steps.iter().filter(|step| !gives_back(step));
     let step = *others.next().filter(|_| others.next().is_none())?;
-    let Request::Acquire { by_script: false, lease_ms, .. } = step.call.request else { return None };
-    step.granted().is_none().then_some((step, lease_ms))
+    let Request::Acquire { lease_ms, .. } = step.call.request else { return None };
+    (step.granted().is_none() && !step.is_by_script()).then_some((step, lease_ms))
 }
 
 #[cfg(test)]

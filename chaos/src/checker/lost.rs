@@ -22,7 +22,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             continue;
         }
         for step in holder {
-            if !matches!(step.known_answer(), Some(Answer::Renewed(_) | Answer::Released(_))) {
+            if !matches!(step.known_answer(), Some(Answer::Renewed(_) | Answer::Released(_) | Answer::Stored(_))) {
                 continue;
             }
             let why = denied_sides(step).and_then(|sides| why(&around, holder, step, &sides));
@@ -59,6 +59,7 @@ fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
     match (&step.call.request, step.known_answer()?) {
         (Request::Renew { .. }, Answer::Renewed(false)) => Some(Side::ALL.to_vec()),
         (Request::Release { side, .. }, Answer::Released(None)) => Some(vec![*side]),
+        (Request::Answer { .. }, Answer::Stored(false)) => Some(vec![Side::Plain]),
         _ => None,
     }
 }
@@ -66,7 +67,7 @@ fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
 #[cfg(test)]
 mod tests {
     use super::HOLDS_LAST;
-    use crate::checker::written::{Written, acquire, clock, give, granted, removed, renew, take};
+    use crate::checker::written::{Written, acquire, answer, clock, give, granted, removed, renew, take};
     use crate::history::{Answer, Side};
 
     fn first() -> Written {
@@ -94,6 +95,15 @@ mod tests {
     fn a_release_within_the_lease_finds_something() {
         let released = first().did("a", give(Side::Plain), (50, 51), Answer::Released(None));
         assert!(released.breaks(HOLDS_LAST));
+    }
+
+    #[test]
+    fn an_answer_within_the_lease_is_stored() {
+        let answered = |stored| first().did("a", answer("v", 10), (50, 51), Answer::Stored(stored));
+        assert_eq!(answered(false).broken(), [HOLDS_LAST]);
+        assert_eq!(answered(true).broken(), []);
+        let twice = answered(true).did("a", answer("v", 10), (52, 53), Answer::Stored(false));
+        assert_eq!(twice.broken(), [], "it ended the hold");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod forbidden;
 mod ghosts;
 mod limits;
 mod lost;
+mod once;
 mod order;
 mod permits;
 mod runs;
@@ -41,7 +42,7 @@ use troubles::Troubles;
 const ROUGHNESS: Duration = Duration::from_millis(2);
 
 /// What is asked of each lock.
-const CHECKS: [fn(&LockHistory, &mut Verdict); 10] = [
+const CHECKS: [fn(&LockHistory, &mut Verdict); 11] = [
     exclusion::check,
     permits::check,
     lost::check,
@@ -52,6 +53,7 @@ const CHECKS: [fn(&LockHistory, &mut Verdict); 10] = [
     vanished::check,
     ghosts::check,
     asleep::check,
+    once::check,
 ];
 
 pub fn check(records: &[Record]) -> Verdict {
@@ -95,5 +97,11 @@ fn count(operation: &Operation, verdict: &mut Verdict) {
     add("after a wait", is_granted && is_wait);
     add("refusals", matches!(answer, Some(Answer::Refused { .. })));
     add("renewals", matches!(answer, Some(Answer::Renewed(true))));
+    add("onces", operation.is_by_once());
+    add("leads", is_granted && operation.is_by_once());
+    add("answers stored", matches!(answer, Some(Answer::Stored(true))));
+    add("answers refused", matches!(answer, Some(Answer::Stored(false))));
+    add("tickets answered", matches!(answer, Some(Answer::Answered)));
+    add("answers got", matches!(answer, Some(Answer::Got { .. })));
     add("releases", matches!(answer, Some(Answer::Released(Some(_)))));
 }

@@ -7,7 +7,7 @@
 use super::by_lock::LockHistory;
 use super::verdict::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM, Verdict};
 use super::waits::{Seen, Wait, is_same, waits_by};
-use crate::history::{Moment, Operation, Request, WaitsBy};
+use crate::history::{Moment, Operation, WaitsBy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -81,13 +81,8 @@ fn came_later(step: &Operation, wait: &Wait) -> bool {
 fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
         let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
-        let knows_the_queue = match step.call.request {
-            Request::Acquire { by_script, .. } => !by_script,
-            Request::Guard { .. } => true,
-            _ => false,
-        };
         let (served, _) = step.granted()?;
-        knows_the_queue.then_some((served, step))
+        (!step.is_by_script()).then_some((served, step))
     })
 }
 

@@ -9,6 +9,7 @@ const RECOVERY: Duration = Duration::from_millis(300);
 
 pub struct Troubles<'a> {
     of_locks: Spans<&'a Trouble>,
+    of_answers: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
     /// A server forgets who waits and which sessions are open, whether it keeps its keys or not.
     pub new_starts: Spans<&'a Trouble>,
@@ -38,6 +39,9 @@ impl<'a> Troubles<'a> {
             .collect();
         Self {
             of_locks: those(&all, |reach| matches!(reach, Reach::Locks { .. })),
+            of_answers: those(&all, |reach| {
+                matches!(reach, Reach::Locks { takes_answers: true, .. } | Reach::StoredAnswer { .. })
+            }),
             failovers: those(&all, |reach| matches!(reach, Reach::Failover { .. })),
             new_starts: those(&all, |reach| matches!(reach, Reach::Failover { .. } | Reach::Restart { .. })),
             clocks_apart: those(&all, |reach| matches!(reach, Reach::ClocksApart { .. })),
@@ -53,11 +57,15 @@ impl<'a> Troubles<'a> {
 
     /// What removed or changed this lock between two moments, maybe.
     pub fn removals(&self, lock: &str, after: Moment, before: Moment) -> impl Iterator<Item = &'a Trouble> {
-        let is_of_it = move |trouble: &&Trouble| match &trouble.reach {
-            Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock),
-            _ => false,
-        };
-        self.of_locks.touching(after, before).map(|(.., trouble)| *trouble).filter(is_of_it)
+        let troubles = self.of_locks.touching(after, before).map(|(.., trouble)| *trouble);
+        troubles.filter(move |trouble| is_of_lock(trouble, lock))
+    }
+
+    /// Whether a trouble other than a failover may have removed or replaced this lock's stored answer, or moved its end.
+    pub fn takes_answer(&self, lock: &str, after: Moment, before: Moment) -> bool {
+        let clocks = [&self.clock_steps, &self.clocks_apart];
+        self.of_answers.touching(after, before).any(|(.., trouble)| is_of_lock(trouble, lock))
+            || clocks.iter().any(|spans| spans.touches(after, before))
     }
 
     /// How much of a time there was no trouble that could keep a waiter of this lock from being served.
@@ -75,6 +83,14 @@ impl<'a> Troubles<'a> {
             reached = reached.max(ended);
         }
         quiet + until.since(reached)
+    }
+}
+
+fn is_of_lock(trouble: &Trouble, lock: &str) -> bool {
+    match &trouble.reach {
+        Reach::Locks { locks, .. } => locks.is_empty() || locks.iter().any(|it| it == lock),
+        Reach::StoredAnswer { lock: it } => it == lock,
+        _ => false,
     }
 }
 

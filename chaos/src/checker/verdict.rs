@@ -32,6 +32,8 @@ pub const HELD_TWICE: &str = "two holders";
 
 pub const FORGOTTEN: &str = "a failover forgot a lock";
 
+pub const FORGOTTEN_ANSWER: &str = "a failover forgot an answer";
+
 // What is promised to whoever takes a lock.
 pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers beside it.");
 pub const AS_MANY_PERMITS_AS_ASKED_FOR: Promise =
@@ -48,6 +50,10 @@ pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("Nothing is granted wh
 pub const WAITS_END: Promise = Promise::of("A wait ends when its time is up.");
 pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("Whoever leaves a queue is told.");
 pub const WHAT_IS_DROPPED_IS_GIVEN_BACK: Promise = Promise::of("What a guard drops is given back.");
+pub const ANSWERS_ARE_OF_HOLDERS: Promise = Promise::of("An answer is one that a holder of the lock gave.");
+pub const ANSWERS_ARE_KEPT: Promise = Promise::of("After an answer no caller leads for as long as it is kept.");
+pub const ANSWERS_ARE_THE_LATEST: Promise = Promise::of("A caller gets the latest answer, and none that has expired.");
+pub const ANSWERS_END_WAITS: Promise = Promise::of("An answer ends the waits of all callers.");
 pub const LEASES_AS_ASKED_FOR: Promise = Promise::of("A lease is no longer than was asked for.");
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

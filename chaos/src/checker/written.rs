@@ -1,7 +1,9 @@
 //! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
 
 use super::{Promise, check};
-use crate::history::{Answer, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting, WaitsBy};
+use crate::history::{
+    Answer, By, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting, WaitsBy,
+};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -17,12 +19,12 @@ fn ms(time: u64) -> Moment {
 }
 
 fn asking(side: Side, lease_ms: u64, wait_ms: Option<u64>) -> Request {
-    by(false, (side, lease_ms, wait_ms))
+    by(By::Acquire, (side, lease_ms, wait_ms))
 }
 
-fn by(by_script: bool, (side, lease_ms, wait_ms): (Side, u64, Option<u64>)) -> Request {
+fn by(by: By, (side, lease_ms, wait_ms): (Side, u64, Option<u64>)) -> Request {
     let (limit, beside) = Default::default();
-    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by_script }
+    Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced: false, by }
 }
 
 pub fn permit(lease_ms: u64, of: u32) -> Request {
@@ -56,7 +58,20 @@ pub fn wait(lease_ms: u64, wait_ms: u64) -> Request {
 }
 
 pub fn script(lease_ms: u64) -> Request {
-    by(true, (Side::Plain, lease_ms, None))
+    by(By::Script, (Side::Plain, lease_ms, None))
+}
+
+/// With a wait or without.
+pub fn once(lease_ms: u64, wait_ms: Option<u64>) -> Request {
+    by(By::Once, (Side::Plain, lease_ms, wait_ms))
+}
+
+pub fn answer(value: &str, keep_ms: u64) -> Request {
+    Request::Answer { value: value.to_owned(), keep_ms }
+}
+
+pub fn got(value: &str) -> Answer {
+    Answer::Got { value: value.to_owned() }
 }
 
 /// Of `rlock-client`.
@@ -248,9 +263,9 @@ pub fn restart() -> Reach {
     Reach::Restart { server: "a".to_owned() }
 }
 
-/// Somebody removed the lock, and its counter or not.
-pub fn removed(takes_counters: bool) -> Reach {
-    Reach::Locks { locks: vec!["l".to_owned()], takes_counters }
+/// Somebody removed the lock, and all that belongs to it or not.
+pub fn removed(takes_all: bool) -> Reach {
+    Reach::Locks { locks: vec!["l".to_owned()], takes_counters: takes_all, takes_answers: takes_all }
 }
 
 pub fn failover() -> Reach {

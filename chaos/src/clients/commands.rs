@@ -2,10 +2,11 @@
 
 use super::speech::Hold;
 use super::wire::Command;
-use crate::history::Side;
+use crate::history::{By, Side};
 
 pub fn acquire(hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Command {
     let name = match hold.side {
+        Side::Plain if hold.by == By::Once => "RLOCK.ONCE",
         Side::Plain => "RLOCK.ACQUIRE",
         Side::Read => "RLOCK.RACQUIRE",
         Side::Write => "RLOCK.WACQUIRE",
@@ -42,6 +43,27 @@ pub fn release(hold: &Hold, all: bool) -> Command {
     };
     let all: &[&str] = if all { &["ALL"] } else { &[] };
     words(&[&["RLOCK.RELEASE", &hold.lock, &hold.holder], side, all].concat())
+}
+
+pub fn answer(hold: &Hold, value: &str, keep_ms: u64) -> Command {
+    words(&["RLOCK.ANSWER", &hold.lock, &hold.holder, value, "KEEP", &keep_ms.to_string()])
+}
+
+/// The end of an acquire that waits by the only ticket of this session.
+pub fn by_ticket(session: &str) -> Command {
+    words(&["SESSION", session, "ticket"])
+}
+
+pub fn open_session(session: &str, ttl_ms: u64) -> Command {
+    words(&["RLOCK.EVENTS", session, "TTL", &ttl_ms.to_string()])
+}
+
+pub fn next_event(session: &str) -> Command {
+    words(&["RLOCK.EVENTS", session, "WAIT", "0"])
+}
+
+pub fn end_session(session: &str) -> Command {
+    words(&["RLOCK.CANCEL", session])
 }
 
 fn words(words: &[&str]) -> Command {

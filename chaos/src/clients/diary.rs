@@ -10,17 +10,25 @@ pub struct Diary {
     calls: u64,
     /// How many attempts there were to get in from outside.
     attempts: u64,
+    /// How many answers there were.
+    answers: u64,
 }
 
 impl Diary {
     pub fn new(journal: Journal, client: String) -> Self {
-        Self { journal, client, calls: 0, attempts: 0 }
+        Self { journal, client, calls: 0, attempts: 0, answers: 0 }
     }
 
     /// A holder that nobody has had before.
     pub fn new_holder(&mut self) -> String {
         self.attempts += 1;
         format!("{}:{}", self.client, self.attempts)
+    }
+
+    /// A value that no ANSWER had before.
+    pub fn new_answer(&mut self, holder: &str) -> String {
+        self.answers += 1;
+        format!("{holder}={}", self.answers)
     }
 
     /// The number of the call, which is about to be sent.

@@ -2,7 +2,7 @@
 //! commands and for those that say it in scripts.
 
 use super::wish::Wish;
-use crate::history::{Answer, Journal, Side};
+use crate::history::{Answer, By, Journal, Side};
 use rlock_testing::Reply;
 use std::time::Duration;
 
@@ -14,21 +14,24 @@ pub struct Hold {
     pub beside: Vec<String>,
     pub holder: String,
     pub side: Side,
+    pub by: By,
+    /// How long the answer of its holder is kept, from and to; without, the holder sends no ANSWER.
+    pub keep_ms: Option<(u64, u64)>,
     pub limit: u32,
     pub lease_ms: u64,
 }
 
 impl Hold {
     pub fn of(wish: &Wish, holder: String) -> Self {
-        let Wish { lock, beside, side, limit, lease_ms, .. } = wish.clone();
-        Self { lock, beside, holder, side, limit, lease_ms }
+        let Wish { lock, beside, side, by, keep_ms, limit, lease_ms, .. } = wish.clone();
+        Self { lock, beside, holder, side, by, keep_ms, limit, lease_ms }
     }
 
     /// For the same once more, without a wait.
     pub fn wished_again(&self, fenced: bool) -> Wish {
-        let Self { lock, beside, side, limit, lease_ms, .. } = self.clone();
-        let (wait_ms, gives_up_after) = Default::default();
-        Wish { lock, beside, side, limit, lease_ms, wait_ms, gives_up_after, fenced }
+        let Self { lock, beside, side, by, keep_ms, limit, lease_ms, .. } = self.clone();
+        let (wait_ms, gives_up_after, by_ticket) = Default::default();
+        Wish { lock, beside, side, by, keep_ms, by_ticket, limit, lease_ms, wait_ms, gives_up_after, fenced }
     }
 
     pub fn is_of_several(&self) -> bool {
@@ -76,6 +79,41 @@ pub fn acquired(reply: &Reply, fenced: bool) -> Result<Answer, Strange> {
             _ => Err(strange(reply)),
         },
         _ => failed(reply),
+    }
+}
+
+pub fn once(reply: &Reply) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Text(value) => Ok(Answer::Got { value: value.clone() }),
+        _ => acquired(reply, false),
+    }
+}
+
+pub fn stored(reply: &Reply) -> Result<Answer, Strange> {
+    match reply {
+        Reply::Nil => Ok(Answer::Stored(false)),
+        Reply::Int(1) => Ok(Answer::Stored(true)),
+        _ => failed(reply),
+    }
+}
+
+/// The outcome of a session's only ticket. None: there is no event yet.
+pub fn event(reply: &Reply) -> Result<Option<Answer>, Strange> {
+    let events = match reply {
+        Reply::List(events) => events,
+        Reply::Error(line) => return Ok(Some(Answer::Unknown(line.clone()))),
+        _ => return Err(strange(reply)),
+    };
+    let [Reply::List(event)] = &events[..] else {
+        return if events.is_empty() { Ok(None) } else { Err(strange(reply)) };
+    };
+    let [_, _, Reply::Text(outcome), value, ..] = &event[..] else { return Err(strange(reply)) };
+    match (outcome.as_str(), value) {
+        ("granted", Reply::Nil) => Ok(Some(Answer::Granted { token: None })),
+        ("answered", Reply::Nil) => Ok(Some(Answer::Answered)),
+        ("timeout", Reply::Int(left_ms)) => Ok(Some(Answer::Refused { left_ms: *left_ms })),
+        ("error", Reply::Text(line)) => Ok(Some(Answer::Failed(line.clone()))),
+        _ => Err(strange(reply)),
     }
 }
 
@@ -146,9 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_read_as_the_command_or_the_event_has_it() {
+        let text = |text: &str| Reply::Text(text.to_owned());
+        assert_eq!(once(&text("v")), Ok(Answer::Got { value: "v".to_owned() }));
+        assert_eq!(once(&Reply::Int(5)), Ok(Answer::Refused { left_ms: 5 }));
+        assert_eq!([Reply::Nil, Reply::Int(1)].map(|it| stored(&it)), [false, true].map(|it| Ok(Answer::Stored(it))));
+        assert!(stored(&Reply::Int(0)).is_err());
+        let tell =
+            |outcome, value| Reply::List(vec![Reply::List(vec![Reply::Int(1), text("t"), text(outcome), value])]);
+        assert_eq!(event(&tell("answered", Reply::Nil)), Ok(Some(Answer::Answered)));
+        assert_eq!(event(&tell("timeout", Reply::Int(3))), Ok(Some(Answer::Refused { left_ms: 3 })));
+        assert_eq!(event(&Reply::List(Vec::new())), Ok(None));
+        assert!(event(&tell("answered", text("v"))).is_err());
+    }
+
+    #[test]
     fn of_several_locks_each_has_a_token() {
         let [lock, other, holder] = ["l", "m", "h"].map(str::to_owned);
-        let hold = Hold { lock, beside: vec![other], holder, side: Side::Plain, limit: 0, lease_ms: 5 };
+        let (side, by, keep_ms) = (Side::Plain, By::Acquire, None);
+        let hold = Hold { lock, beside: vec![other], holder, side, by, keep_ms, limit: 0, lease_ms: 5 };
         let several = |tokens: &[i64]| {
             let tokens = tokens.iter().map(|token| Reply::Int(*token)).collect();
             Reply::List(vec![Reply::Nil, Reply::List(tokens)])

@@ -151,6 +151,29 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
 }
 
 #[test]
+fn callers_of_once_get_the_answers_of_leaders() {
+    let server = Server::start();
+    let habits = Habits { waits_ms: vec![None, Some(300)], ..habits() };
+    let lock = lock("once", LockKind::Once { keep_ms: (10, 100) }, &[]);
+    let clients: Vec<_> = (0..6)
+        .map(|number| Client { locks: vec![lock.clone()], ..client(ClientKind::Commands, number, &habits) })
+        .collect();
+    let trial = || {
+        let records = Trial::of(here(&server), 1_000, clients.clone()).run();
+        wait_until("all is released, and answers expire", || held(&server).is_empty());
+        records
+    };
+    until_all_happened(trial, |operations| {
+        let answers: Vec<&Answer> = operations.iter().filter_map(Operation::known_answer).collect();
+        let is_value = |it: &&&Answer| matches!(it, Answer::Got { value } if value.contains('='));
+        let got = answers.iter().filter(is_value).count();
+        let others = [Answer::Answered, Answer::Stored(true), Answer::Stored(false), Answer::Granted { token: None }];
+        let missing: Vec<_> = others.iter().filter(|it| !answers.contains(it)).collect();
+        (got == 0 || !missing.is_empty()).then(|| format!("{got} answers, none of {missing:?}"))
+    });
+}
+
+#[test]
 fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let cluster = rlock_testing::Cluster::start();
     let ports: Vec<_> = cluster.masters.iter().map(Server::port).collect();

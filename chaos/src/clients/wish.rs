@@ -1,7 +1,7 @@
 //! What a client wants next, and what it will do with it: its habits, thrown for.
 
-use crate::history::Side;
-use crate::plan::{Client, Habits, LockKind};
+use crate::history::{By, Side};
+use crate::plan::{Client, ClientKind, Habits, LockKind};
 use rlock_testing::Random;
 use std::time::Duration;
 
@@ -15,12 +15,20 @@ const LIMITS: [u32; 4] = [2, 3, 3, 5];
 const WANTS_IT_ALONE: u8 = 40;
 const WANTS_ANOTHER: u8 = 40;
 
+/// Of a hundred requests for a lock with answers, those by ONCE; and of a hundred waits by ONCE, those by ticket.
+const ASKS_FOR_THE_ANSWER: u8 = 85;
+const WAITS_BY_TICKET: u8 = 30;
+
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub lock: String,
     /// Wanted together with it, all or none.
     pub beside: Vec<String>,
     pub side: Side,
+    pub by: By,
+    /// How long the answer of its holder is kept, from and to; without, the holder sends no ANSWER.
+    pub keep_ms: Option<(u64, u64)>,
+    pub by_ticket: bool,
     /// Of permits, how many may be out at once; else nought.
     pub limit: u32,
     pub lease_ms: u64,
@@ -39,10 +47,16 @@ impl Wish {
             _ => random.one_of(&client.locks[1..]),
         };
         let (side, limit) = match lock.kind {
-            LockKind::Plain => (Side::Plain, 0),
+            LockKind::Plain | LockKind::Once { .. } => (Side::Plain, 0),
             LockKind::ReadWrite if random.is(*reads) => (Side::Read, 0),
             LockKind::ReadWrite => (Side::Write, 0),
             LockKind::Permits => (Side::Permit, random.one_of(&LIMITS)),
+        };
+        let keep_ms = if let LockKind::Once { keep_ms } = lock.kind { Some(keep_ms) } else { None };
+        let by = match client.kind {
+            ClientKind::Scripts => By::Script,
+            _ if keep_ms.is_some() && random.is(ASKS_FOR_THE_ANSWER) => By::Once,
+            _ => By::Acquire,
         };
         let mut beside = lock.others;
         if beside.is_empty() || random.is(WANTS_IT_ALONE) {
@@ -59,6 +73,9 @@ impl Wish {
             lock: lock.name,
             beside,
             side,
+            by,
+            keep_ms,
+            by_ticket: by == By::Once && wait_ms.is_some() && random.is(WAITS_BY_TICKET),
             limit,
             lease_ms: *lease_ms,
             wait_ms,

@@ -95,7 +95,7 @@ fn move_a_slot(scene: &mut Scene) -> Outcome {
     // the old one may find it without its read holds.
     let moves = |lock: &String| *lock == key || key.starts_with('{') && lock.starts_with('{');
     let locks = world.makeup().popular().into_iter().filter(moves).collect();
-    let reach = Reach::Locks { locks, takes_counters: false };
+    let reach = Reach::Locks { locks, takes_counters: false, takes_answers: false };
     moving.advance(world)?;
     Ok(Begun::until(vec![(words, reach)], move |scene| moving.advance(scene.world)))
 }

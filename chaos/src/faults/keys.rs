@@ -5,6 +5,7 @@ use super::{
     AT_ONCE, Begun, Effects, Kind, Outcome, Progress, Scene, WHILE, changing, kind, may_have_changed, with_effect,
 };
 use crate::history::Reach;
+use crate::plan::locks_with_answers;
 use crate::worlds::{Node, World, WorldKind, run_on};
 use rlock_testing::Reply;
 
@@ -15,6 +16,7 @@ pub const KINDS: &[Kind] = &[
     kind("shorten a lease", Keys, 4, AT_ONCE, shorten),
     kind("rename a lock", Keys, 3, AT_ONCE, rename),
     kind("overwrite a lock", Keys, 3, (100, 150), overwrite),
+    kind("delete an answer", Keys, 2, AT_ONCE, delete_answer),
     kind("flush all", AllKeys, 1, AT_ONCE, |scene| flush(scene, "FLUSHALL")),
     kind("flush all later", AllKeys, 1, AT_ONCE, |scene| flush(scene, "FLUSHALL ASYNC")),
 ];
@@ -35,7 +37,7 @@ fn owner(world: &World, key: &str) -> Result<usize, String> {
 }
 
 fn reach_of(key: &str) -> Reach {
-    Reach::Locks { locks: vec![key.to_owned()], takes_counters: false }
+    Reach::Locks { locks: vec![key.to_owned()], takes_counters: false, takes_answers: false }
 }
 
 fn effects(node: &Node, key: &str, command: &str) -> Effects {
@@ -45,6 +47,12 @@ fn effects(node: &Node, key: &str, command: &str) -> Effects {
 fn once(scene: &mut Scene, command: &str) -> Outcome {
     let (key, place) = lock(scene)?;
     with_effect(scene, place, &format!("{command} {key}"), reach_of(&key))
+}
+
+fn delete_answer(scene: &mut Scene) -> Outcome {
+    let lock = scene.random.one_of(&locks_with_answers()).name;
+    let place = owner(scene.world, &lock)?;
+    with_effect(scene, place, &format!("DEL rlock_answer:{{{lock}}}"), Reach::StoredAnswer { lock })
 }
 
 /// Its effect comes when the shorter lease ends.
@@ -88,7 +96,7 @@ fn overwrite(scene: &mut Scene) -> Outcome {
 }
 
 fn all_locks() -> Reach {
-    Reach::Locks { locks: Vec::new(), takes_counters: true }
+    Reach::Locks { locks: Vec::new(), takes_counters: true, takes_answers: true }
 }
 
 fn flush(scene: &mut Scene, command: &str) -> Outcome {

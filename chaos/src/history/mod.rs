@@ -9,7 +9,7 @@ mod operation;
 
 pub use journal::{Journal, read_all};
 pub use observed::{Holding, Reach, Sample, Trouble, Waiting, WaitsBy};
-pub use operation::{Answer, Call, Operation, Request, Side, pair};
+pub use operation::{Answer, By, Call, Operation, Request, Side, pair};
 
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};

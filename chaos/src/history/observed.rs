@@ -96,7 +96,10 @@ pub enum Reach {
     /// Nothing that was promised ends.
     Nobody,
     /// The holds of these locks, removed or changed by somebody's plain command. None named: all locks.
-    Locks { locks: Vec<String>, takes_counters: bool },
+    /// Their fencing counters and stored answers may be gone as well.
+    Locks { locks: Vec<String>, takes_counters: bool, takes_answers: bool },
+    /// The answer that is stored under this lock was removed.
+    StoredAnswer { lock: String },
     /// A server without what makes it durable forgot what it knew, or one of its replicas took over: whatever was not
     /// copied is gone. What comes of it is counted under this name.
     /// `is_covered`: the servers are set up so that nobody gets what somebody else may hold still, forgotten or not.

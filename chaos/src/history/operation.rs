@@ -31,8 +31,7 @@ pub enum Request {
         /// Nought is for ever, as on the wire.
         wait_ms: Option<u64>,
         fenced: bool,
-        /// As Redisson asks, by a script: it knows of no queue.
-        by_script: bool,
+        by: By,
     },
     /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
     Guard { side: Side, limit: u32, lease_ms: u64, fenced: bool },
@@ -40,6 +39,18 @@ pub enum Request {
     Renew { lease_ms: u64 },
     /// Of one hold, or of all holds of that side.
     Release { side: Side, all: bool },
+    /// A holder's answer, which ends all its holds. Each lead has a value of its own; a repeated ANSWER has the same.
+    Answer { value: String, keep_ms: u64 },
+}
+
+/// How a lock is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum By {
+    Acquire,
+    /// By ONCE, for a stored answer or the lock.
+    Once,
+    /// As Redisson asks: a script knows of no queue.
+    Script,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,6 +71,12 @@ pub enum Answer {
     Released(Option<i64>),
     /// False: there was nothing to be renewed.
     Renewed(bool),
+    /// Of ONCE: the stored answer.
+    Got { value: String },
+    /// Of ONCE by ticket: the next ONCE returns the answer.
+    Answered,
+    /// Of ANSWER. False: this holder held nothing, and nothing was stored.
+    Stored(bool),
     /// The server's words; of `rlock-client`, the error's. What was asked for has not happened.
     Failed(String),
     /// The connection broke, the time was up, the error says that nobody knows: it may have happened, or may happen yet.
@@ -111,14 +128,19 @@ impl Operation {
 
     /// Whether it certainly had no effect.
     pub fn did_nothing(&self) -> bool {
-        self.failed() || matches!(self.known_answer(), Some(Answer::Refused { .. } | Answer::Renewed(false)))
+        let nothing = |answer: &Answer| match answer {
+            Answer::Refused { .. } | Answer::Got { .. } | Answer::Answered => true,
+            Answer::Renewed(is_done) | Answer::Stored(is_done) => !is_done,
+            _ => false,
+        };
+        self.failed() || self.known_answer().is_some_and(nothing)
     }
 
     /// The side that it asks for, whether by a command or by a guard.
     pub fn asks_for(&self) -> Option<Side> {
         match self.call.request {
             Request::Acquire { side, .. } | Request::Guard { side, .. } => Some(side),
-            Request::Renew { .. } | Request::Release { .. } => None,
+            Request::Renew { .. } | Request::Release { .. } | Request::Answer { .. } => None,
         }
     }
 
@@ -132,7 +154,11 @@ impl Operation {
     }
 
     pub fn is_by_script(&self) -> bool {
-        matches!(self.call.request, Request::Acquire { by_script: true, .. })
+        matches!(self.call.request, Request::Acquire { by: By::Script, .. })
+    }
+
+    pub fn is_by_once(&self) -> bool {
+        matches!(self.call.request, Request::Acquire { by: By::Once, .. })
     }
 
     pub fn is_renewal(&self) -> bool {
@@ -148,7 +174,7 @@ impl Request {
     pub fn lease_ms(&self) -> Option<u64> {
         match self {
             Self::Acquire { lease_ms, .. } | Self::Guard { lease_ms, .. } | Self::Renew { lease_ms } => Some(*lease_ms),
-            Self::Release { .. } => None,
+            Self::Release { .. } | Self::Answer { .. } => None,
         }
     }
 }

@@ -9,9 +9,17 @@ use rlock_testing::Random;
 const WANTS_PERMITS: u64 = 20;
 const WANTS_SEVERAL: u64 = WANTS_PERMITS + 25;
 
+/// Of a hundred clients that send their commands themselves, those that call ONCE; of a hundred guards, those that want the
+/// same locks.
+const WANTS_ANSWERS: u64 = WANTS_SEVERAL + 20;
+const GUARD_WANTS_ANSWERS: u64 = WANTS_PERMITS + 5;
+
 /// The keys with permits, and the locks of the one family: so few that who wants some of them meets others who do.
 const PERMITS: u64 = 2;
 const FAMILY: u64 = 5;
+
+/// Of each lock with answers, how long they are kept, in ms: from and to. Short ones make leaders, long ones outlast a restart.
+const KEPT_MS: [(u64, u64); 3] = [(5, 60), (20, 500), (1_500, 3_000)];
 
 /// How a fleet is made up, of which each world has its own.
 #[derive(Clone, Debug)]
@@ -47,7 +55,8 @@ impl Makeup {
     /// The locks that many want at any time.
     pub fn popular(&self) -> Vec<String> {
         let hot = (0..self.hot.into()).map(|number| lock("hot", number).name);
-        hot.chain((0..PERMITS).map(|number| permits(number).name)).chain(family()).collect()
+        let once = locks_with_answers().into_iter().map(|lock| lock.name);
+        hot.chain((0..PERMITS).map(|number| permits(number).name)).chain(once).chain(family()).collect()
     }
 }
 
@@ -79,6 +88,9 @@ fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
         // Redisson's permits are other keys.
         (ClientKind::Commands | ClientKind::Guards, ..WANTS_PERMITS) => permits(random.below(PERMITS)),
         (ClientKind::Commands, ..WANTS_SEVERAL) => one_of_family(random.below(FAMILY)),
+        (ClientKind::Commands, ..WANTS_ANSWERS) | (ClientKind::Guards, ..GUARD_WANTS_ANSWERS) => {
+            random.one_of(&locks_with_answers())
+        }
         _ => hot,
     };
     let others = (0..3).map(|_| lock("cold", random.below(makeup.cold.into())));
@@ -92,6 +104,14 @@ fn lock(temperature: &str, number: u64) -> Lock {
 
 fn permits(number: u64) -> Lock {
     Lock { name: format!("permits:{number}"), kind: LockKind::Permits, others: Vec::new() }
+}
+
+pub fn locks_with_answers() -> Vec<Lock> {
+    let lock = |(number, keep_ms): (usize, &(u64, u64))| {
+        let (name, kind) = (format!("once:{number}"), LockKind::Once { keep_ms: *keep_ms });
+        Lock { name, kind, others: Vec::new() }
+    };
+    KEPT_MS.iter().enumerate().map(lock).collect()
 }
 
 fn one_of_family(number: u64) -> Lock {

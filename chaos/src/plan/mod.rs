@@ -3,7 +3,7 @@
 
 mod fleet;
 
-pub use fleet::{Makeup, fleet};
+pub use fleet::{Makeup, fleet, locks_with_answers};
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -71,6 +71,10 @@ pub enum LockKind {
     Plain,
     ReadWrite,
     Permits,
+    /// A plain lock that most clients ask for by ONCE, and whose holders send ANSWER. It is kept for so many ms: from and to.
+    Once {
+        keep_ms: (u64, u64),
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

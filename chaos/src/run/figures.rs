@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is shown of each world, by the names of the figures.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "rounds",
     "operations",
     "grants",
     "after a wait",
     "permits certain",
     "grants of one of several",
+    "answers stored",
+    "answers got",
     "unknown",
     "faults",
     "longest wait at a free lock, ms",

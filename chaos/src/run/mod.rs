@@ -81,8 +81,9 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
 }
 
 fn tell(round: &str, verdict: &Verdict) {
-    let [operations, grants, faults] = ["operations", "grants", "faults"].map(|name| verdict.figures.of(name));
-    println!("{round}: {operations} operations, {grants} grants, {faults} faults");
+    let [operations, grants, answers, faults] =
+        ["operations", "grants", "answers got", "faults"].map(|name| verdict.figures.of(name));
+    println!("{round}: {operations} operations, {grants} grants, {answers} answers, {faults} faults");
     verdict.shown().for_each(|violation| println!("{violation}"));
 }
 

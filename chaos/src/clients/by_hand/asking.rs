@@ -5,20 +5,23 @@ use crate::clients::speech::{self, Hold, Strange};
 use crate::clients::wire::Command;
 use crate::clients::wish::Wish;
 use crate::clients::{commands, scripts};
-use crate::history::{Answer, Request, Side};
+use crate::history::{Answer, By, Request, Side};
 use rlock_testing::Reply;
 use std::time::Duration;
 use tokio::time::Instant;
 
 impl ByHand {
     pub(super) async fn acquire(&mut self, hold: &Hold, wish: &Wish) -> Answer {
-        let (until, fenced, by_script) = (self.until_granted(wish), wish.fenced && self.is_native(), !self.is_native());
-        let command =
-            if by_script { scripts::acquire(hold) } else { commands::acquire(hold, wish.wait_ms, wish.fenced) };
-        let Hold { side, limit, lease_ms, .. } = *hold;
-        let (wait_ms, beside) = (wish.wait_ms, hold.beside.clone());
-        let request = Request::Acquire { side, limit, beside, lease_ms, wait_ms, fenced, by_script };
-        self.call(hold, request, command, until, |reply| speech::acquired_each(reply, fenced, hold)).await
+        let (until, fenced) = (self.until_granted(wish), wish.fenced && hold.by == By::Acquire);
+        let command = match hold.by {
+            By::Script => scripts::acquire(hold),
+            By::Acquire | By::Once => commands::acquire(hold, wish.wait_ms, fenced),
+        };
+        let read = |reply: &Reply| match hold.by {
+            By::Once => Ok(vec![speech::once(reply)?]),
+            By::Acquire | By::Script => speech::acquired_each(reply, fenced, hold),
+        };
+        self.call(hold, request_for(hold, wish.wait_ms, fenced), command, until, read).await
     }
 
     /// Once more, by who has it.
@@ -52,7 +55,7 @@ impl ByHand {
     }
 
     /// Records a call, sends it, and records what came of it. What is not answered by then is not known.
-    async fn call(
+    pub(super) async fn call(
         &mut self,
         hold: &Hold,
         request: Request,
@@ -77,11 +80,16 @@ impl ByHand {
         })
     }
 
-    fn until_granted(&self, wish: &Wish) -> Instant {
+    pub(super) fn until_granted(&self, wish: &Wish) -> Instant {
         match (wish.gives_up_after, wish.wait_ms) {
             (Some(time), _) => self.round.waits(time),
             (None, Some(limit)) => self.round.waits(Duration::from_millis(limit) + ANSWER),
             (None, None) => self.round.answers(ANSWER),
         }
     }
+}
+
+pub(super) fn request_for(hold: &Hold, wait_ms: Option<u64>, fenced: bool) -> Request {
+    let Hold { side, by, limit, lease_ms, .. } = *hold;
+    Request::Acquire { side, limit, beside: hold.beside.clone(), lease_ms, wait_ms, fenced, by }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How often it is tried to give back a lock. After that the lease has to end it.
-const TRIES: u32 = 3;
+pub(super) const TRIES: u32 = 3;
 
 /// How long whoever comes back waits each time.
 const TRIES_TO_COME_BACK_MS: u64 = 30;
@@ -101,12 +101,19 @@ impl ByHand {
             Deed::Renew(time) => self.keep_by_renewing(hold, certain, time).await,
             Deed::Stall(time) => {
                 self.round.pause(time).await;
-                self.is_renewed(hold, certain).await;
+                // A leader does not ask first: ANSWER says whether it still holds the lock.
+                if hold.keep_ms.is_none() {
+                    self.is_renewed(hold, certain).await;
+                }
             }
             Deed::Die(time) => {
                 self.round.pause(time).await;
+                self.may_answer_and_die(hold).await;
                 return self.connections.hang_up();
             }
+        }
+        if self.leaves_an_answer(hold).await {
+            return;
         }
         let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
         self.give_back(hold, all, certain.until).await;

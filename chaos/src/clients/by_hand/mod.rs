@@ -3,6 +3,7 @@
 
 mod asking;
 mod holding;
+mod once;
 
 use super::connections::Connections;
 use super::diary::Diary;
@@ -82,7 +83,11 @@ impl ByHand {
         }
         let hold = Hold::of(wish, self.diary.new_holder());
         let asked = Instant::now();
-        let answer = self.acquire(&hold, wish).await;
+        let answer =
+            if wish.by_ticket { self.once_by_ticket(&hold, wish).await } else { self.acquire(&hold, wish).await };
+        if matches!(answer, Answer::Refused { .. } | Answer::Got { .. }) {
+            self.answer_in_vain(&hold).await;
+        }
         match answer {
             Answer::Refused { .. } => {
                 self.pause(PAUSE_MS).await;
@@ -90,6 +95,7 @@ impl ByHand {
             }
             Answer::Granted { .. } => self.granted(hold, wish, asked).await,
             Answer::Unknown(_) => self.in_doubt(&hold).await,
+            Answer::Got { .. } => self.pause(PAUSE_MS).await,
             _ => self.pause(PAUSE_OF_A_FAILURE_MS).await,
         }
         false
