@@ -38,6 +38,7 @@ func TestALeadOutlivesALossAndAnOutage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	turns, over, failure := make(chan *rlock.Held), make(chan error, 1), errors.New("half done")
 	go func() {
+		defer close(turns)
 		over <- locks.Lead(ctx, key, func(ctx context.Context, held *rlock.Held) error {
 			turns <- held
 			<-ctx.Done()
