@@ -64,8 +64,8 @@ impl Locks {
     /// At most one caller works at a time, as far as any lease goes; once there is an answer no caller works for as long as it
     /// is kept, unless it is lost by a failover, by eviction or by [`forget`](Self::forget). It is not "exactly once".
     ///
-    /// Callers of one client that ask for the same key share one request, and its error if no server replies. The key is that of a plain lock. Its answer is
-    /// 64 KiB at most, unless the server's `rlock.max-answer` says otherwise.
+    /// Callers of one client that ask for the same key share one request, and its error if no server replies. The key is that
+    /// of a plain lock. Its answer is 64 KiB at most, unless the server's `rlock.max-answer` says otherwise.
     pub fn once(&self, key: impl AsRef<[u8]>, keep: Duration) -> Once {
         let lease = Lasting::Kept(self.shared.settings.lease);
         let terms = Terms { side: Side::Plain, permits: None, max: None, lease, fenced: false, replicas: None };
