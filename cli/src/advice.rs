@@ -60,7 +60,6 @@ fn options(at: &Address, error: &Error) -> Option<String> {
             "sentinels are asked without one: the address and RLOCK_PASSWORD are the master's"
         }
         _ if error.is_about_a_password() => "RLOCK_PASSWORD, --password-file",
-        ErrorKind::ModuleTooOld => "--no-wait works with this one too",
         ErrorKind::Lost => "a longer --lease?",
         ErrorKind::Configuration => "see rlock --help",
         _ if error.code() == Some("MOVED") => return Some(at.as_cluster()),
