@@ -1,7 +1,8 @@
-"""The example: one at a time, and what its callers are told."""
+"""The examples: what their callers are told."""
 
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,20 @@ from conftest import URL, until
 testing = pytest.importorskip("fastapi.testclient")
 
 
-@pytest.fixture
-def service(monkeypatch):
+@contextmanager
+def running(name, monkeypatch):
     monkeypatch.setenv("RLOCK_URL", URL)
-    path = Path(__file__).parents[1] / "examples" / "service.py"
-    spec = importlib.util.spec_from_file_location("service", path)
+    path = Path(__file__).parents[1] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with testing.TestClient(module.app) as client:
+        yield client
+
+
+@pytest.fixture
+def service(monkeypatch):
+    with running("service", monkeypatch) as client:
         yield client
 
 
@@ -42,3 +49,18 @@ def test_a_loss_while_it_is_shipped(redis, service, locks, monkeypatch):
         until("it is shipped", lambda: redis.exists("order:42:lock"))
         redis.delete("order:42:lock")
         assert answer.result().status_code == 503
+
+
+def test_a_repeated_request_gets_the_first_answer(redis, monkeypatch):
+    key = {"Idempotency-Key": "a-key-of-16-letters"}
+    with running("idempotent", monkeypatch) as here, running("idempotent", monkeypatch) as there:
+        with ThreadPoolExecutor(8) as callers:
+            pay = [callers.submit(host.post, "/payments", json={"amount": 5}, headers=key) for host in [here, there] * 4]
+            answers = [answer.result() for answer in pay]
+        assert {(answer.status_code, answer.text) for answer in answers} == {(201, '{"payment":1}')}
+        assert here.post("/payments", json={"amount": 6}, headers=key).status_code == 422
+        assert here.post("/payments", json={"amount": 5}, headers={"Idempotency-Key": "short"}).status_code == 422
+        other = {"Idempotency-Key": "another-key-of-16"}
+        with pytest.raises(ValueError):
+            there.post("/payments", content="no json", headers=other)
+        assert there.post("/payments", content="[]", headers=other).status_code == 201
