@@ -61,12 +61,11 @@ func (h *Held) Detach(ctx context.Context, options ...Option) (text string, err 
 	if err := h.beginDetach(d); err != nil {
 		return "", err
 	}
-	timer := time.NewTimer(h.locks.options.Patience)
-	defer timer.Stop()
+	ctx, stop := context.WithTimeoutCause(ctx, h.locks.options.Patience, errOverdue)
+	defer stop()
 	select {
 	case <-d.over:
 	case <-ctx.Done():
-	case <-timer.C:
 	}
 	if err := h.endDetach(d, context.Cause(ctx)); err != nil {
 		return "", err
@@ -127,8 +126,6 @@ func (h *Held) endDetach(d *detaching, ended error) error {
 		return d.refused.about(h.hold.about())
 	case h.hold.failed != nil:
 		ended = errors.Join(ended, h.hold.failed)
-	case ended == nil:
-		ended = errOverdue
 	}
 	return newError(ErrUnavailable, h.hold.about(), ended)
 }
