@@ -206,15 +206,26 @@ impl Engine {
         }
         let (Some(giving), Some(held)) = (self.givings.get_mut(&id), self.holds.get(&hold)) else { return };
         giving.errand = errand;
-        if giving.answering.is_some() && !giving.is_vouched_at(now) {
-            giving.is_bare_from(errand);
-        }
-        let bytes = match &giving.answering {
-            Some(answering) => request::answer(held.names(), answering),
-            None => request::release(giving.side, held.names(), giving.extent),
+        let body = match giving.answering {
+            Some(_) => Body::Answer,
+            None => Body::Bytes(request::release(giving.side, held.names(), giving.extent)),
         };
         let lane = giving.lane;
-        self.ask(errand, Asker::Giving(id), hold, Body::Bytes(bytes), lane);
+        self.ask(errand, Asker::Giving(id), hold, body, lane);
+    }
+
+    /// Stores the answer, or is a release alone if the lease may have ended.
+    pub(super) fn answer_request(&mut self, id: u64, errand: u64) -> Option<Vec<u8>> {
+        let now = self.now;
+        let giving = self.givings.get_mut(&id)?;
+        let names = self.holds.get(&giving.hold)?.names();
+        if !giving.is_vouched_at(now) {
+            giving.is_bare_from(errand);
+        }
+        Some(match &giving.answering {
+            Some(answering) => request::answer(names, answering),
+            None => request::release(giving.side, names, giving.extent),
+        })
     }
 
     pub(super) fn giving_answered(&mut self, id: u64, errand: u64, answer: Result<Reply, Fault>) {

@@ -218,6 +218,8 @@ enum Body {
     Bytes(Vec<u8>),
     /// Made when it is sent: it has the session's name in it, and the time that is left.
     Wait,
+    /// Made when it is sent: an answer is stored only while the lease of its lock is guaranteed.
+    Answer,
     Nothing,
 }
 

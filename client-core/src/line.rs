@@ -140,6 +140,10 @@ impl Engine {
                 (Asker::Attempt(attempt), Some(node)) => self.wait_request(node, *attempt).unwrap_or_default(),
                 _ => return,
             },
+            Body::Answer => match errand.asker {
+                Asker::Giving(giving) => self.answer_request(giving, errand.id).unwrap_or_default(),
+                _ => return,
+            },
         };
         if bytes.is_empty() {
             return self.fails(errand, Fault::broken());
