@@ -18,6 +18,8 @@ use std::time::Duration;
 /// What callers do, in this order, and what may go wrong, so many times.
 struct Small {
     setup: Setup,
+    /// What callers have done in peace before.
+    before: Vec<Move>,
     script: Vec<Move>,
     faults: usize,
     moves: usize,
@@ -27,7 +29,7 @@ struct Small {
 
 impl Small {
     fn new(title: &str, script: Vec<Move>, faults: usize, moves: usize) -> Self {
-        Self { setup: Setup::simple(title), script, faults, moves, troubles: Vec::new() }
+        Self { setup: Setup::simple(title), before: Vec::new(), script, faults, moves, troubles: Vec::new() }
     }
 }
 
@@ -61,6 +63,9 @@ fn next(world: &World, small: &Small, faults: usize) -> Vec<(Move, bool)> {
         moves.push((Move::Restarts { server: 0, keeps: false }, true));
         moves.push((Move::Stalls { program: 0, time: Duration::from_millis(3_100) }, true));
         moves.extend(world.opening().into_iter().map(|wire| (Move::IsRefused(wire), true)));
+        if world.programs.len() > 1 {
+            moves.push((Move::Dies { program: 0, arrives: true }, true));
+        }
     }
     moves.extend(world.cut().into_iter().map(|wire| (Move::IsNoticed(wire), false)));
     moves
@@ -68,6 +73,10 @@ fn next(world: &World, small: &Small, faults: usize) -> Vec<(Move, bool)> {
 
 fn replayed(small: &Small, history: &[(Move, bool)]) -> World {
     let mut world = World::new(&small.setup);
+    for taken in &small.before {
+        world.take(taken.clone());
+        world.is_quiet();
+    }
     history.iter().for_each(|(taken, _)| world.take(taken.clone()));
     world
 }
@@ -170,6 +179,22 @@ fn two_permits() {
     explore(&Small::new("two permits", script, 0, 9));
 }
 
+/// One program leads and another waits for its answer: that comes, or there is none, and the other one leads.
+#[test]
+fn an_answer_for_two_programs() {
+    let once = |program| Move::Acquire { program, wanted: Wanted { once: true, ..wants(0) } };
+    let answer = |program, guard| Move::Answer { program, guard, keep: TICK };
+    let of_two = |title, script, faults, moves| {
+        let mut small = Small { before: vec![once(0), once(1)], ..Small::new(title, script, faults, moves) };
+        small.setup.programs.push(Clock::default());
+        small
+    };
+    let tries = Move::Acquire { program: 0, wanted: Wanted { once: true, within: Some(Duration::ZERO), ..wants(0) } };
+    explore(&of_two("an answer for two programs", vec![answer(0, 1), tries.clone()], 0, 9));
+    explore(&of_two("an answer of the second one", vec![release(1), answer(1, 2), tries], 0, 9));
+    explore(&of_two("an answer and a fault", vec![answer(0, 1), answer(1, 2)], 1, 5));
+}
+
 /// How long a turn of a failover takes.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -181,7 +206,7 @@ fn failover(title: &str) -> Small {
     let mut setup = Setup { topology: Topology::Sentinels, protection, ..Setup::simple(title) };
     setup.programs.push(Clock::default());
     let troubles = vec![Move::IsCutOff(0), Move::IsPromoted(1), Move::Joins(0), Move::Follows(0)];
-    Small { setup, script: vec![acquire(0), acquire(1)], faults: 3, moves: 11, troubles }
+    Small { setup, troubles, ..Small::new(title, vec![acquire(0), acquire(1)], 3, 11) }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::clock::{Clock, DRIFT_MAX};
 use crate::program::Wanted;
 use crate::protection::Protection;
 use crate::server::Health;
-use crate::world::{BOTH, Move, PERMITS, READ, Setup, Topology, WRITE, World, names};
+use crate::world::{BOTH, LONG_TURN, Move, PERMITS, READ, Setup, Topology, WRITE, World, names};
 use rlock_testing::Random;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -32,6 +32,8 @@ pub struct Style {
     pub callers_lanes: bool,
     /// So many locks in a hundred are confirmed by a replica.
     pub confirmed: u8,
+    /// So many requests for a single lock in a hundred ask for the answer under it. Programs may die then.
+    pub once: u8,
     /// Permits, read-write locks and several locks at once, as well as single ones.
     pub kinds: bool,
     /// Clocks that go wrong within the bounds.
@@ -53,6 +55,7 @@ pub const CALM: Style = Style {
     protection: Protection::NONE,
     callers_lanes: false,
     confirmed: 0,
+    once: 0,
     kinds: false,
     clocks: false,
     moves: 80,
@@ -81,6 +84,8 @@ fn setup(style: Style, seed: u64, random: &mut Random) -> Setup {
         servers,
         late_arrives: style.late || style.faults == 0,
         turn_s: random.between((1, 10)),
+        // Answers are given in slices.
+        turn: if style.once > 0 { 3 } else { LONG_TURN },
     }
 }
 
@@ -115,7 +120,8 @@ fn lead(style: Style, seed: u64) -> Result<u64, Box<Broken>> {
 
 fn ends(world: &mut World, style: Style) {
     world.comes_to_rest();
-    (0..world.programs.len()).for_each(|program| world.is_served(program));
+    let live: Vec<_> = world.programs.iter().filter(|it| !it.is_dead).map(|it| it.number).collect();
+    live.into_iter().for_each(|program| world.is_served(program));
     if style.faults == 0 && style.server_faults == 0 && !style.owners && !style.callers_lanes {
         is_in_order(world);
     }
@@ -247,7 +253,12 @@ fn caller(world: &World, style: Style, random: &mut Random) -> Option<Move> {
     match random.below(20) {
         0..10 if attempts.len() < 6 => Some(Move::Acquire { program, wanted: wanted(style, random) }),
         10..16 if !guards.is_empty() => {
-            Some(Move::Release { program, guard: random.one_of(&guards), is_told: random.is(70) })
+            let guard = random.one_of(&guards);
+            if it.guards[&guard].is_lead && random.is(70) {
+                let keep = Duration::from_millis(random.one_of(&[1, 50, 700, 5_000]));
+                return Some(Move::Answer { program, guard, keep });
+            }
+            Some(Move::Release { program, guard, is_told: random.is(70) })
         }
         16..18 if !attempts.is_empty() => Some(Move::Abandon { program, attempt: random.one_of(&attempts) }),
         18 if random.is(30) => Some(Move::Settle(program)),
@@ -267,7 +278,7 @@ fn wanted(style: Style, random: &mut Random) -> Wanted {
     } else {
         usize::from(random.is(25))
     };
-    Wanted {
+    let wanted = Wanted {
         what,
         owner: (style.owners && what < PERMITS && random.is(70)).then(|| random.below(2)),
         lease: Duration::from_millis(random.one_of(style.leases_ms)),
@@ -276,7 +287,13 @@ fn wanted(style: Style, random: &mut Random) -> Wanted {
         fenced: random.is(30),
         callers_lane: style.callers_lanes && random.is(40),
         confirmed: random.is(style.confirmed),
+        once: false,
+    };
+    if style.once == 0 || what >= PERMITS || !random.is(style.once) {
+        return wanted;
     }
+    // As the clients ask.
+    Wanted { once: true, owner: None, is_kept: true, fenced: false, confirmed: false, ..wanted }
 }
 
 fn fault(world: &World, style: Style, random: &mut Random) -> Option<Move> {
@@ -291,6 +308,7 @@ fn fault(world: &World, style: Style, random: &mut Random) -> Option<Move> {
         5..7 => one_of(world.cut(), random).map(Move::IsNoticed),
         7..9 => one_of(world.late(), random).map(|wire| Move::Late { wire, arrives: random.is(80) }),
         9 => one_of(world.opening(), random).map(Move::IsRefused),
+        10 if style.once > 0 && random.is(50) => Some(Move::Forgets(usize::from(random.is(25)))),
         10 if style.kinds => Some(Move::Deletes(usize::try_from(random.below(4)).expect("few"))),
         10 => Some(Move::Deletes(usize::from(random.is(25)))),
         11 if random.is(30) => Some(Move::EndsSessions(server)),
@@ -300,6 +318,11 @@ fn fault(world: &World, style: Style, random: &mut Random) -> Option<Move> {
             Some(Move::Refuses { server, line: Some(line) })
         }
         13 | 14 if world.servers[server].refuses.is_some() => Some(Move::Refuses { server, line: None }),
+        14 if style.once > 0 && random.is(25) => {
+            let live: Vec<_> = world.programs.iter().filter(|it| !it.is_dead).map(|it| it.number).collect();
+            let program = random.one_of(&live);
+            (live.len() > 1).then_some(Move::Dies { program, arrives: style.late && random.is(50) })
+        }
         15 if style.confirmed > 0 && style.server_faults == 0 => match world.stalled_replicas.contains(&1) {
             true => Some(Move::ReplicaGoesOn(1)),
             false => Some(Move::ReplicaStalls(1)),
@@ -457,6 +480,20 @@ fn rough_histories_of_all_kinds() {
 fn rough_histories_of_confirmed_locks() {
     many(Style { name: "confirmed", confirmed: 70, ..ROUGH }, 600);
     many(Style { name: "confirmed, owners", confirmed: 70, owners: true, late: false, ..ROUGH }, 600);
+}
+
+#[test]
+fn calm_histories_of_answers() {
+    many(Style { name: "calm, once", programs: 2, once: 70, ..CALM }, 200);
+}
+
+#[test]
+fn rough_histories_of_answers() {
+    many(Style { name: "rough, once", programs: 3, once: 70, moves: 120, ..ROUGH }, 400);
+    let masters = |topology| Style { programs: 3, once: 70, ..two_masters(topology) };
+    many(Style { name: "two masters, once", ..masters(Topology::Sentinels) }, 150);
+    many(Style { name: "two masters of a cluster, once", ..masters(Topology::Cluster) }, 150);
+    many(Style { name: "two masters, one name, once", ..masters(Topology::Single) }, 150);
 }
 
 fn two_masters(topology: Topology) -> Style {

@@ -1,8 +1,9 @@
 //! The client that ships against the engine that ships, in one world: programs, servers, the network and the clocks are
 //! moved by one seed, and after each move is checked what rlock promises.
 //!
-//! - `world`: the moves, time, and the effects of both sides; within it `network` and `failovers`, of connections and of servers
+//! - `world`: the moves, time, and the effects of both sides; within it `callers`, `network` and `failovers`
 //! - `program` and `server`: one of each; `clock`
+//! - `once`: what must be true of answers
 //! - `promises`: what must be true after each move, and when all faults have ended
 //! - `histories`: random ones. `HISTORY_SEED` leads one seed's again, `HISTORIES` says how many times as many there are. One
 //!   that fails is shortened to the moves that it needs.
@@ -14,6 +15,7 @@ mod clock;
 mod examples;
 mod explorer;
 mod histories;
+mod once;
 mod program;
 mod promises;
 mod protection;

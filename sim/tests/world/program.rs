@@ -1,11 +1,11 @@
 //! A program with the shipped client: what its callers want, what they have, and what was reported to them.
 
 use crate::clock::Clock;
-use crate::server::Name;
+use crate::server::{Name, text};
 use crate::world::{LIMIT, PERMITS, READ, WRITE, names};
 use rlock_client_core::{
-    Aim, Answer, CallerId, Engine, Error, Event, Grant, GuardId, Lane, Lasting, Loss, Replicas, Settings, Side,
-    Standing, Terms, Until, Wish,
+    Aim, Answer, Answering, CallerId, Engine, Error, Event, Grant, GuardId, Lane, Lasting, Loss, Replicas, Settings,
+    Side, Standing, Terms, Until, Wish,
 };
 use std::collections::BTreeMap;
 use std::iter;
@@ -24,13 +24,15 @@ pub struct Wanted {
     pub callers_lane: bool,
     /// By a replica.
     pub confirmed: bool,
+    /// The answer, or the lead under which it is made.
+    pub once: bool,
 }
 
 impl Wanted {
     pub fn of(what: usize) -> Self {
-        let (owner, within) = (None, None);
-        let lease = Duration::from_secs(6);
-        Self { what, owner, lease, is_kept: true, within, fenced: false, callers_lane: false, confirmed: false }
+        let (owner, within, lease) = (None, None, Duration::from_secs(6));
+        let (fenced, callers_lane, confirmed, once) = (false, false, false, false);
+        Self { what, owner, lease, is_kept: true, within, fenced, callers_lane, confirmed, once }
     }
 }
 
@@ -48,6 +50,8 @@ pub struct Guard {
     pub is_named: bool,
     pub is_kept: bool,
     pub is_confirmed: bool,
+    /// Its caller does the work for an answer.
+    pub is_lead: bool,
     pub side: Side,
     /// Until when it was known to hold, when that was last checked.
     pub until: Option<Instant>,
@@ -70,10 +74,13 @@ pub struct Releasing {
     pub is_kept: bool,
     pub released_before: u64,
     pub was_known_to_hold: bool,
+    /// What is stored with it.
+    pub answer: Option<Name>,
 }
 
 pub struct Program {
     pub number: usize,
+    pub is_dead: bool,
     pub engine: Engine,
     pub clock: Clock,
     base: Instant,
@@ -91,6 +98,7 @@ pub struct Program {
     pub looks_by: Option<Duration>,
     /// What was granted, in this order: what, and the holder.
     pub granted: Vec<(Name, Name)>,
+    pub answered: Vec<Name>,
     pub refused: Vec<Option<Error>>,
     pub released: Vec<Result<(), Error>>,
 }
@@ -98,6 +106,7 @@ pub struct Program {
 /// A caller has learnt something.
 pub enum Heard {
     Granted { guards: Vec<u64> },
+    Answered { key: &'static str, value: Name },
     Refused { by: Option<Instant>, until_granted: bool, error: Option<Error> },
     Released(Releasing, Result<(), Error>),
 }
@@ -113,9 +122,10 @@ impl Program {
         let base = Instant::now() + Duration::from_secs(1_000);
         let settings = Settings { idle: Duration::from_secs(2), ..Settings::default() };
         let (attempts, guards, releases, settles, answers, leases) = Default::default();
-        let (granted, refused, released) = Default::default();
+        let (granted, answered, refused, released) = Default::default();
         Self {
             number,
+            is_dead: false,
             engine: engine(settings, format!("session-of-program-{number}"), base),
             clock,
             base,
@@ -130,6 +140,7 @@ impl Program {
             believed_master: 0,
             looks_by: None,
             granted,
+            answered,
             refused,
             released,
         }
@@ -171,8 +182,8 @@ impl Program {
         };
         let lane = if wanted.callers_lane { Lane::Caller(0) } else { Lane::Own };
         let (named, more) = (wanted.owner.is_some(), keys.collect());
-        let wish =
-            Wish { aim: Aim::Lock, key, more, holder: Arc::from(holder.clone().into_bytes()), named, terms, until };
+        let aim = if wanted.once { Aim::Answer } else { Aim::Lock };
+        let wish = Wish { aim, key, more, holder: Arc::from(holder.clone().into_bytes()), named, terms, until };
         self.attempts.insert(id, Caller { wanted, holder, by });
         Event::Acquire { caller: id, wish, lane }
     }
@@ -188,10 +199,43 @@ impl Program {
         self.leases.remove(&grant.guard);
         let caller = is_told.then(|| self.caller());
         if let Some(caller) = caller {
-            let releasing = Releasing { caller, key, holder, is_named, is_kept, released_before, was_known_to_hold };
-            self.releases.push(releasing);
+            self.releases.push(Releasing {
+                caller,
+                key,
+                holder,
+                is_named,
+                is_kept,
+                released_before,
+                was_known_to_hold,
+                answer: None,
+            });
         }
         Some(Event::Release { grant, lane: Lane::Own, caller })
+    }
+
+    /// The work under a lead has ended: with an answer that no other leader makes.
+    pub fn answer(&mut self, guard: u64, keep: Duration, released_before: u64, at: Duration) -> Option<Event<'static>> {
+        let Event::Release { grant, lane, caller: Some(caller) } = self.release(guard, true, released_before, at)?
+        else {
+            return None;
+        };
+        let releasing = self.releases.last_mut()?;
+        let answer = answer_of(&releasing.holder);
+        let answering = Answering { value: Arc::from(answer.as_bytes()), keep };
+        releasing.answer = Some(answer);
+        Some(Event::Answer { grant, answering, lane, caller })
+    }
+
+    /// It takes no further step, and nothing is heard of it any more.
+    pub fn dies(&mut self) {
+        self.is_dead = true;
+        self.looks_by = None;
+        self.attempts.clear();
+        self.guards.clear();
+        self.releases.clear();
+        self.settles.clear();
+        self.answers.clear();
+        self.leases.clear();
     }
 
     pub fn settle(&mut self) -> Event<'static> {
@@ -247,7 +291,10 @@ impl Program {
                         heard.push(Heard::Released(self.releases.remove(place), result));
                     }
                 }
-                Answer::Answered(_) => unreachable!("no program asks for an answer"),
+                Answer::Answered(value) => {
+                    let caller = self.attempts.remove(&id).unwrap_or_else(|| panic!("{id} is answered, and has gone"));
+                    heard.push(Heard::Answered { key: names(caller.wanted.what)[0], value: text(&value) });
+                }
                 Answer::Replied(_) => self.settles.retain(|caller| *caller != id),
             }
         }
@@ -277,6 +324,7 @@ impl Program {
                 is_named: wanted.owner.is_some(),
                 is_kept: wanted.is_kept,
                 is_confirmed: wanted.confirmed,
+                is_lead: wanted.once,
                 side: side(wanted.what),
                 grant,
                 until: None,
@@ -293,9 +341,14 @@ impl Program {
     pub fn seen(&self, at: Duration) -> String {
         let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, self.left(&it.grant, at))).collect();
         let attempts: Vec<_> = self.attempts.keys().collect();
-        let told = (self.granted.len(), self.refused.len(), self.released.len(), self.releases.len());
+        let told =
+            (self.granted.len(), self.answered.len(), self.refused.len(), self.released.len(), self.releases.len());
         format!("{guards:?} {attempts:?} {told:?} {:?} {:?}", self.engine.kept(), self.engine.due(self.now(at)))
     }
+}
+
+pub fn answer_of(holder: &str) -> Name {
+    format!("answer-of-{holder}")
 }
 
 fn side(what: usize) -> Side {

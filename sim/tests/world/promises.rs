@@ -136,11 +136,16 @@ impl World {
                         !self.programs[program].left(&guard.grant, self.at).is_zero(),
                         "a caller that is granted a lock has it"
                     );
+                    self.check_leads(guard);
                     if let Some(token) = guard.grant.token {
                         let is_first = self.tokens_of_guards.insert((guard.key.clone(), token));
                         assert!(is_first || self.has_failed_over, "{} has the token {token} twice", guard.key);
                     }
                 }
+            }
+            Heard::Answered { key, value } => {
+                self.check_answered(key, &value);
+                self.programs[program].answered.push(value);
             }
             Heard::Refused { by, until_granted, error } => {
                 let is_over = by.is_some_and(|by| by <= self.programs[program].now(self.at));
@@ -152,6 +157,7 @@ impl World {
             }
             Heard::Released(releasing, result) => {
                 self.check_release(&releasing, &result);
+                self.check_own_answer(&releasing, &result);
                 self.programs[program].released.push(result);
             }
         }
@@ -222,8 +228,13 @@ impl World {
         loop {
             self.is_quiet();
             for program in 0..self.programs.len() {
-                for guard in self.programs[program].guards.keys().copied().collect::<Vec<_>>() {
-                    self.take(Move::Release { program, guard, is_told: true });
+                let guards: Vec<_> = self.programs[program].guards.iter().map(|(id, it)| (*id, it.is_lead)).collect();
+                for (guard, is_lead) in guards {
+                    // Some leaders answer, and others fail.
+                    self.take(match is_lead && guard % 2 == 0 {
+                        true => Move::Answer { program, guard, keep: Duration::from_secs(1) },
+                        false => Move::Release { program, guard, is_told: true },
+                    });
                 }
             }
             self.is_quiet();
@@ -294,7 +305,7 @@ impl World {
             assert_eq!(server.node.engine.fault(), None);
         }
         assert!(self.is_settled(), "each caller that asked knows that nothing is left");
-        for program in &self.programs {
+        for program in self.programs.iter().filter(|program| !program.is_dead) {
             assert_eq!(program.engine.kept(), Kept::default(), "nothing is left of program {}", program.number);
             assert!(!program.engine.has_unfinished());
         }

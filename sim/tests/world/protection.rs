@@ -85,6 +85,13 @@ fn an_owner_holds_its_lock_alone_through_any_failover() {
     many(Style { name: "protected, owners", owners: true, late: false, ..style }, 300);
 }
 
+#[test]
+fn one_leads_through_any_failover() {
+    for topology in TOPOLOGIES {
+        many(Style { name: "protected, once", once: 60, ..failovers(topology) }, 100);
+    }
+}
+
 /// If each lock is confirmed at the grant and at each renewal, and servers lose nothing when they start again, the grace
 /// alone is enough.
 #[test]

@@ -40,6 +40,8 @@ pub struct Server {
     pub node: Node,
     pub health: Health,
     pub clock: Clock,
+    /// How much the engine does in one turn.
+    pub turn: u32,
     /// The master that it follows. None: it is a master.
     pub follows: Option<usize>,
     /// No other server hears of it, though clients do.
@@ -65,19 +67,26 @@ pub struct Server {
     pub tokens: BTreeMap<&'static str, i64>,
     /// How often a release gave back a hold.
     pub released: BTreeMap<(Name, Name), u64>,
+    /// All answers that were ever stored; those since the last look at them, and until when they are kept.
+    pub stored: BTreeSet<Name>,
+    pub newly_stored: Vec<(Name, Duration)>,
+    /// Holders that asked for an answer.
+    pub asked_by_once: BTreeSet<Name>,
     /// Waiters in the order in which they joined a line: what they want, and their holder.
     pub joined: Vec<(Name, Name)>,
     in_line: Vec<(Name, Name)>,
 }
 
 impl Server {
-    pub fn new(clock: Clock, protection: &Protection) -> Self {
+    pub fn new(clock: Clock, turn: u32, protection: &Protection) -> Self {
         let (waits, behind, replies, taken_away, deleted, tokens) = Default::default();
         let (released, joined, in_line) = Default::default();
+        let (stored, newly_stored, asked_by_once) = Default::default();
         let mut server = Self {
             node: Node::default(),
             health: Health::Up,
             clock,
+            turn,
             follows: None,
             is_cut_off: false,
             version: 0,
@@ -92,6 +101,9 @@ impl Server {
             deleted,
             tokens,
             released,
+            stored,
+            newly_stored,
+            asked_by_once,
             joined,
             in_line,
         };
@@ -102,6 +114,7 @@ impl Server {
     fn set(&mut self, protection: &Protection) {
         self.node.host.grace_ms.set(protection.grace.as_millis().try_into().expect("a short grace"));
         self.node.tokens_go_by_clock = protection.tokens_by_clock;
+        self.node.host.turn.set(self.turn);
     }
 
     pub fn is_master(&self) -> bool {
@@ -186,6 +199,7 @@ impl Server {
                 let both = || crate::world::names(crate::world::BOTH).join("+");
                 let wanted = if waiter.locks > 1 { both() } else { key.to_owned() };
                 let waiter = (wanted, text(waiter.wish.holder.holder()));
+                self.check_waiters(key, &waiter.1);
                 // One for several locks is in the line of each.
                 if !in_line.contains(&waiter) {
                     in_line.push(waiter);
@@ -259,10 +273,18 @@ impl Server {
             let until = at + Duration::from_millis(ms);
             return self.waits.push(Wait { client, until, wanted, version: self.version });
         }
+        let name = &request[0][..];
+        if name == b"RLOCK.ONCE" {
+            self.asked_by_once.insert(text(&request[2]));
+        }
+        let was_held = name == b"RLOCK.ANSWER" && self.is_held_by(&text(&request[1]), &text(&request[2]));
         self.node.begin(client);
         let done = self.node.run(client, request, &mut replies);
         let done = done.unwrap_or_else(|| panic!("not a command that clients send: {}", words(request)));
-        if request[0] == b"RLOCK.RELEASE" && replies.bytes.starts_with(b":") {
+        if name == b"RLOCK.ANSWER" {
+            self.check_stored(request, was_held, &replies.bytes);
+        }
+        if (name == b"RLOCK.RELEASE" || name == b"RLOCK.ANSWER") && replies.bytes.starts_with(b":") {
             *self.released.entry((text(&request[1]), text(&request[2]))).or_default() += 1;
         }
         if done == Done::Replied {
@@ -296,6 +318,14 @@ impl Server {
         self.deleted.extend(self.taken_away.iter().filter(|hold| hold.0 == key).cloned());
         self.node.host.use_database(0);
         self.node.change(key.as_bytes(), Plain::Del { key: key.as_bytes() });
+        self.follows_up();
+    }
+
+    /// Another client deletes the answer under a lock.
+    pub fn forgets(&mut self, lock: &str, at: Duration, protection: &Protection) {
+        self.sets_clocks(at, protection);
+        self.node.host.use_database(0);
+        names::answer(lock.as_bytes(), |key| self.node.change(key, Plain::Del { key }));
         self.follows_up();
     }
 
@@ -455,6 +485,6 @@ pub fn words(request: &Request) -> String {
     request.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ")
 }
 
-fn number<T: std::str::FromStr>(word: &[u8]) -> T {
+pub fn number<T: std::str::FromStr>(word: &[u8]) -> T {
     std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()).expect("a number")
 }

@@ -2,10 +2,12 @@
 //! or never; connections break, clocks go on, locks are deleted, servers fail, and others take their places.
 //! After each move `promises.rs` checks what must be true at any time.
 
+mod callers;
 mod failovers;
 mod network;
 
 use crate::clock::Clock;
+use crate::once::Answers;
 use crate::program::{Program, Wanted};
 use crate::protection::Protection;
 use crate::server::{Health, Request, Server, words};
@@ -64,6 +66,17 @@ pub enum Move {
         guard: u64,
         is_told: bool,
     },
+    /// The work under a lead ends, with an answer.
+    Answer {
+        program: usize,
+        guard: u64,
+        keep: Duration,
+    },
+    /// The program ends. What is on its way from it comes to the servers late, or is lost.
+    Dies {
+        program: usize,
+        arrives: bool,
+    },
     Settle(usize),
     /// The next request on it comes to the server.
     Arrives(Wire),
@@ -96,6 +109,8 @@ pub enum Move {
         time: Duration,
     },
     Deletes(usize),
+    /// Another client deletes the answer under this lock.
+    Forgets(usize),
     /// An operator ends all sessions of the server.
     EndsSessions(usize),
     /// It replies with an error to everything, or as ever again.
@@ -169,7 +184,12 @@ pub struct Setup {
     pub late_arrives: bool,
     /// For how many seconds most callers are one program's.
     pub turn_s: u64,
+    /// How much a server's engine does in one turn.
+    pub turn: u32,
 }
+
+/// A turn in which everything can be done.
+pub const LONG_TURN: u32 = 1_000;
 
 impl Setup {
     pub fn simple(title: impl Into<String>) -> Self {
@@ -181,6 +201,7 @@ impl Setup {
             servers: vec![Clock::default(); 2],
             late_arrives: true,
             turn_s: 8,
+            turn: LONG_TURN,
         }
     }
 }
@@ -221,6 +242,7 @@ pub struct World {
     /// The highest fencing token of each lock.
     pub tokens: BTreeMap<&'static str, i64>,
     pub tokens_of_guards: BTreeSet<(String, u64)>,
+    pub answers: Answers,
     pub steps: u64,
     pub story: Vec<Told>,
     pub title: String,
@@ -242,7 +264,8 @@ impl World {
         };
         let programs = (0..).zip(&setup.programs).map(|(number, clock)| Program::new(number, *clock, engine)).collect();
         let protection = Protection { is_cluster: setup.topology == Topology::Cluster, ..setup.protection };
-        let mut servers: Vec<_> = setup.servers.iter().map(|clock| Server::new(*clock, &protection)).collect();
+        let mut servers: Vec<_> =
+            setup.servers.iter().map(|clock| Server::new(*clock, setup.turn, &protection)).collect();
         servers.iter_mut().skip(1).for_each(|server| server.is_demoted(0, Duration::ZERO, &protection));
         let (links, late, stalled, stalled_replicas, tokens, tokens_of_guards) = Default::default();
         let story = Default::default();
@@ -268,6 +291,7 @@ impl World {
             longest_lease: Duration::ZERO,
             tokens,
             tokens_of_guards,
+            answers: Answers::default(),
             steps: 0,
             story,
             title: setup.title.clone(),
@@ -298,7 +322,7 @@ impl World {
     }
 
     pub fn is_stalled(&self, program: usize) -> bool {
-        self.stalled.get(&program).is_some_and(|until| *until > self.at)
+        self.programs[program].is_dead || self.stalled.get(&program).is_some_and(|until| *until > self.at)
     }
 
     fn wires(&self, is_it: impl Fn(&Link) -> bool) -> Vec<Wire> {
@@ -337,7 +361,9 @@ impl World {
     /// Whether there is what a caller's move is about.
     pub fn can(&self, next: &Move) -> bool {
         match next {
-            Move::Release { program, guard, .. } => self.programs[*program].guards.contains_key(guard),
+            Move::Release { program, guard, .. } | Move::Answer { program, guard, .. } => {
+                self.programs[*program].guards.contains_key(guard)
+            }
             Move::Abandon { program, attempt } => self.programs[*program].attempts.contains_key(attempt),
             _ => true,
         }
@@ -351,6 +377,7 @@ impl World {
             Move::Acquire { .. }
                 | Move::Abandon { .. }
                 | Move::Release { .. }
+                | Move::Answer { .. }
                 | Move::Settle(_)
                 | Move::Arrives(_)
                 | Move::Answers(_)
@@ -370,16 +397,11 @@ impl World {
         self.is_calm &= !is_fault;
         match taken {
             Move::Acquire { program, wanted } => self.acquire(program, wanted),
-            Move::Abandon { program, attempt } => {
-                if let Some(event) = self.programs[program].abandon(attempt) {
-                    self.step(program, event);
-                }
-            }
+            Move::Abandon { program, attempt } => self.abandon(program, attempt),
             Move::Release { program, guard, is_told } => self.release(program, guard, is_told),
-            Move::Settle(program) => {
-                let event = self.programs[program].settle();
-                self.step(program, event);
-            }
+            Move::Answer { program, guard, keep } => self.answer(program, guard, keep),
+            Move::Dies { program, arrives } => self.dies(program, arrives),
+            Move::Settle(program) => self.settle(program),
             Move::Passes => {
                 if let Some(to) = self.next() {
                     self.passes(to);
@@ -404,26 +426,6 @@ impl World {
             }
             of_servers => self.servers_move(of_servers),
         }
-    }
-
-    fn acquire(&mut self, program: usize, wanted: Wanted) {
-        self.attempts += 1;
-        self.longest_lease = self.longest_lease.max(wanted.lease);
-        let event = self.programs[program].acquire(self.attempts, wanted, self.at);
-        self.step(program, event);
-    }
-
-    fn release(&mut self, program: usize, guard: u64, is_told: bool) {
-        let Some(it) = self.programs[program].guards.get(&guard) else { return };
-        let before = self.released_by_servers(&it.key, &it.holder);
-        if let Some(event) = self.programs[program].release(guard, is_told, before, self.at) {
-            self.step(program, event);
-        }
-    }
-
-    pub fn released_by_servers(&self, key: &str, holder: &str) -> u64 {
-        let name = (key.to_owned(), holder.to_owned());
-        self.servers.iter().filter_map(|server| server.released.get(&name)).sum()
     }
 
     fn learns(&mut self, program: usize) {

@@ -7,6 +7,7 @@ impl World {
     /// What follows from a change of a server at once.
     pub(super) fn has_changed(&mut self, server: usize) {
         self.check_tokens(server);
+        self.notes_answers(server);
         self.replicates();
     }
 
@@ -55,6 +56,7 @@ impl World {
                     self.has_changed(master);
                 }
             }
+            Move::Forgets(lock) => self.forgets(lock),
             Move::EndsSessions(server) if self.servers[server].health == Health::Up => {
                 self.has_ended_sessions = true;
                 self.servers[server].ends_sessions(at, &protection);
@@ -68,6 +70,9 @@ impl World {
             Move::Restarts { server, keeps } => {
                 self.has_failed_over = true;
                 self.servers[server].restarts(keeps, at, &protection);
+                if !keeps {
+                    self.may_lose_answers(server);
+                }
                 self.forgets_connections(server);
                 self.has_changed(server);
             }
@@ -106,6 +111,7 @@ impl World {
         self.has_failed_over = true;
         let former = std::mem::replace(&mut self.master, server);
         self.servers[server].is_promoted(self.at, &self.protection);
+        self.may_lose_answers(server);
         self.silent_since = None;
         for other in 0..self.servers.len() {
             if self.servers[other].follows == Some(former) && other != server {
@@ -122,6 +128,7 @@ impl World {
         }
         let master = self.master;
         self.servers[server].is_demoted(master, self.at, &self.protection);
+        self.may_lose_answers(server);
         self.has_changed(server);
     }
 }

@@ -157,16 +157,21 @@ impl World {
     }
 
     pub(super) fn sends(&mut self, wire: Wire, bytes: Vec<u8>) {
+        let mut answers = Vec::new();
         let Some(link) = self.links.get_mut(&wire) else { return };
         assert!(!matches!(link.state, State::Opening { .. }), "only an open connection can be written to");
         if link.state == State::Open {
             let mut requests = Requests { bytes };
             while let Some(request) = requests.next_command().expect("commands") {
+                if request[0] == b"RLOCK.ANSWER" {
+                    answers.push(request.clone());
+                }
                 link.asked.push_back(request.clone());
                 link.up.push_back(request);
             }
             assert!(requests.bytes.is_empty(), "commands are sent whole");
         }
+        answers.iter().for_each(|request| self.check_sent(wire.program, request));
     }
 }
 
