@@ -75,7 +75,7 @@ const TOPOLOGIES: [Topology; 3] = [Topology::Single, Topology::Sentinels, Topolo
 
 #[test]
 fn one_holds_the_lock_through_any_failover() {
-    TOPOLOGIES.into_iter().for_each(|topology| many(failovers(topology), 300));
+    TOPOLOGIES.into_iter().for_each(|topology| many(failovers(topology), 200));
 }
 
 /// An owner enters its lock again, also through a failover.
@@ -85,6 +85,7 @@ fn an_owner_holds_its_lock_alone_through_any_failover() {
     many(Style { name: "protected, owners", owners: true, late: false, ..style }, 300);
 }
 
+/// Some callers want an answer, and the others want the lock alone.
 #[test]
 fn one_leads_through_any_failover() {
     for topology in TOPOLOGIES {
