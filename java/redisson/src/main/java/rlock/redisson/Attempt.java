@@ -41,23 +41,12 @@ final class Attempt<T> {
         final boolean isFenced;
         /** Of permits; 0 of locks. */
         final int limit;
-        /** Whether an answer does as well as the lock. */
-        final boolean isOnce;
 
         Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit) {
-            this(waitMs, lease, isFenced, limit, false);
-        }
-
-        private Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit, boolean isOnce) {
             this.waitMs = Math.min(waitMs, Clock.FAR_MS);
             this.lease = lease;
             this.isFenced = isFenced;
             this.limit = limit;
-            this.isOnce = isOnce;
-        }
-
-        static Terms once(long waitMs, Hold.Lease lease) {
-            return new Terms(waitMs, lease, false, 0, true);
         }
     }
 
@@ -269,9 +258,9 @@ final class Attempt<T> {
             } else if (reply instanceof byte[]) {
                 answered((byte[]) reply);
             } else if (isGranted(reply) && isTooLittle(sentAt + leaseNs(), terms.lease.ms)) {
-                renew(new Grant(token(reply)));
+                renew(new Grant(token(reply), null));
             } else if (isGranted(reply)) {
-                granted(new Grant(token(reply)), sentAt);
+                granted(new Grant(token(reply), null), sentAt);
             } else if (isTimeUp()) {
                 notInTime();
             } else {
@@ -378,7 +367,7 @@ final class Attempt<T> {
                     answered((byte[]) reply);
                 } else if (isGranted(reply)) {
                     grantedAfterAWait(
-                            new Grant(token(reply)), sentAt + Clock.ns(leaseOfAWaitMs()));
+                            new Grant(token(reply), null), sentAt + Clock.ns(leaseOfAWaitMs()));
                 } else {
                     notInTime();
                 }
@@ -434,7 +423,7 @@ final class Attempt<T> {
         ticket.close();
         switch (event.outcome) {
             case GRANTED:
-                grantedAfterAWait(new Grant(ofOne(event.value)), event.until);
+                grantedAfterAWait(new Grant(ofOne(event.value), null), event.until);
                 break;
             case ANSWERED:
                 // The event has no value. By now the answer may be gone, and then this one leads or waits again.
@@ -575,7 +564,7 @@ final class Attempt<T> {
     /** Nothing is held. */
     private void answered(byte[] answer) {
         failed(false);
-        outcome.complete(meaning.apply(Grant.answered(answer)));
+        outcome.complete(meaning.apply(new Grant(null, answer)));
     }
 
     private void failed(Throwable error) {

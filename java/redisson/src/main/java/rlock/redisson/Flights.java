@@ -33,45 +33,34 @@ final class Flights {
         server = locks.server;
     }
 
-    /** What a caller gets: the answer, or the work to do. */
-    static final class Turn {
-        final byte[] answer;
-        final Leader leader;
-
-        private Turn(byte[] answer, Leader leader) {
-            this.answer = answer;
-            this.leader = leader;
-        }
-    }
-
     /** @param waitMs below 0: for ever */
-    CompletableFuture<Turn> board(String name, String key, long waitMs, long keepMs) {
-        return new Caller(name, key, waitMs, keepMs).board();
+    Caller board(Hold.Id id, long waitMs, long keepMs) {
+        Caller caller = new Caller(id, waitMs, keepMs);
+        if (waitMs == 0) {
+            // A flight that waits may take longer than this caller has.
+            caller.ask(new CompletableFuture<>());
+        } else {
+            caller.board();
+        }
+        return caller;
     }
 
-    private final class Caller {
-        private final String name;
-        private final String key;
+    final class Caller implements Guard.Subject {
+        /** Completes with the answer, or with null if this caller has to work. */
+        final CompletableFuture<byte[]> turn = new CompletableFuture<>();
+        private final Hold.Id id;
         private final long waitMs;
         private final long keepMs;
         private final long begin = System.nanoTime();
-        private final CompletableFuture<Turn> turn = new CompletableFuture<>();
+        /** Of this caller, once it asks. */
+        private CompletableFuture<byte[]> flight;
+        private byte[] value;
+        private RuntimeException refusal;
 
-        Caller(String name, String key, long waitMs, long keepMs) {
-            this.name = name;
-            this.key = key;
+        private Caller(Hold.Id id, long waitMs, long keepMs) {
+            this.id = id;
             this.waitMs = waitMs;
             this.keepMs = keepMs;
-        }
-
-        CompletableFuture<Turn> board() {
-            if (waitMs == 0) {
-                // A flight that waits may take longer than this caller has.
-                ask(new CompletableFuture<>());
-                return turn;
-            }
-            boardNext();
-            return turn;
         }
 
         private long leftMs() {
@@ -80,87 +69,68 @@ final class Flights {
         }
 
         private void isTooLate() {
-            turn.completeExceptionally(new LockBusyException(name, Duration.ofMillis(waitMs)));
+            turn.completeExceptionally(new LockBusyException(id.name, Duration.ofMillis(waitMs)));
         }
 
-        private void boardNext() {
+        private void board() {
             CompletableFuture<byte[]> own = new CompletableFuture<>();
-            CompletableFuture<byte[]> other = turn.isDone() ? null : all.putIfAbsent(key, own);
-            if (turn.isDone()) {
-                all.remove(key, own);
-            } else if (other == null) {
+            CompletableFuture<byte[]> other = all.putIfAbsent(id.key, own);
+            if (other == null) {
                 ask(own);
-            } else {
-                if (waitMs > 0) {
-                    Clock.Timer limit = server.after(leftMs(), this::isTooLate);
-                    CompletableFuture.anyOf(turn, other).whenComplete((any, error) -> limit.cancel());
-                }
-                other.whenComplete((answer, error) -> {
-                    if (error != null) {
-                        turn.completeExceptionally(error);
-                    } else if (answer != null) {
-                        turn.complete(new Turn(answer, null));
-                    } else {
-                        boardNext();
-                    }
-                });
+                return;
             }
+            if (waitMs > 0) {
+                Clock.Timer limit = server.after(leftMs(), this::isTooLate);
+                CompletableFuture.anyOf(turn, other).whenComplete((any, error) -> limit.cancel());
+            }
+            other.whenComplete((answer, error) -> {
+                if (error != null) {
+                    turn.completeExceptionally(error);
+                } else if (answer != null) {
+                    turn.complete(answer);
+                } else if (!turn.isDone()) {
+                    board();
+                }
+            });
         }
 
-        private void ask(CompletableFuture<byte[]> flight) {
-            Hold.Id id = Hold.Id.of(Side.PLAIN, key, server, NativeHeld.number(), name);
-            CompletableFuture<Turn> asking = Attempt.begin(server, locks, List.of(id),
-                    Attempt.Terms.once(leftMs(), new Hold.Lease(server.watchdogMs(), true)), grant -> grant == null ? null
-                            : new Turn(grant.answer, grant.answer != null ? null : new Leader(id, flight, keepMs)));
+        private void ask(CompletableFuture<byte[]> own) {
+            flight = own;
+            CompletableFuture<Grant> asking = Attempt.begin(server, locks, List.of(id),
+                    new Attempt.Terms(leftMs(), new Hold.Lease(server.watchdogMs(), true), false, 0), grant -> grant);
             turn.whenComplete((any, error) -> asking.cancel(false));
-            asking.whenComplete((got, error) -> asked(flight, got, error));
+            asking.whenComplete(this::asked);
         }
 
-        private void asked(CompletableFuture<byte[]> flight, Turn got, Throwable error) {
+        private void asked(Grant grant, Throwable error) {
             if (error != null) {
                 Throwable cause = RlockMissingException.of(Server.cause(error));
                 // The server refuses the others as well. Without a reply in time this caller alone gives up.
                 boolean isOfAll = !turn.isDone() && (waitMs < 0 || Server.isReply(error));
                 turn.completeExceptionally(cause);
-                all.remove(key, flight);
-                if (isOfAll) {
-                    flight.completeExceptionally(cause);
-                } else {
-                    flight.complete(null);
-                }
-            } else if (got == null) {
+                land(null, isOfAll ? cause : null);
+            } else if (grant == null) {
                 isTooLate();
-                land(key, flight, null);
-            } else if (got.leader == null) {
-                turn.complete(got);
-                land(key, flight, got.answer);
-            } else if (!turn.complete(got)) {
-                got.leader.end(null);
+                land(null, null);
+            } else if (grant.answer != null) {
+                turn.complete(grant.answer);
+                land(grant.answer, null);
+            } else if (!turn.complete(null)) {
+                end(null);
             }
         }
-    }
 
-    private void land(String key, CompletableFuture<byte[]> flight, byte[] answer) {
-        all.remove(key, flight);
-        flight.complete(answer);
-    }
-
-    /** The caller that does the work. */
-    final class Leader implements Guard.Subject {
-        private final Hold.Id id;
-        private final CompletableFuture<byte[]> flight;
-        private final long keepMs;
-        private byte[] value;
-        private RuntimeException refusal;
-
-        private Leader(Hold.Id id, CompletableFuture<byte[]> flight, long keepMs) {
-            this.id = id;
-            this.flight = flight;
-            this.keepMs = keepMs;
+        private void land(byte[] answer, Throwable error) {
+            all.remove(id.key, flight);
+            if (error == null) {
+                flight.complete(answer);
+            } else {
+                flight.completeExceptionally(error);
+            }
         }
 
         @Override
-        public String name() {
+        public String getName() {
             return id.name;
         }
 
@@ -177,7 +147,7 @@ final class Flights {
         /** @param answer null: there is none */
         private CompletableFuture<Void> end(byte[] answer) {
             CompletableFuture<Void> end = answer == null ? locks.end(server, id) : locks.answer(id, answer, keepMs);
-            return end.whenComplete((done, error) -> land(id.key, flight, error == null && answer != null ? answer.clone() : null));
+            return end.whenComplete((done, error) -> land(error == null && answer != null ? answer.clone() : null, null));
         }
 
         @Override
@@ -192,16 +162,13 @@ final class Flights {
             }
         }
 
-        /** In this thread. */
+        /** The work, in this thread. */
         byte[] call(Callable<byte[]> work) throws Exception {
-            byte[] result = Guard.call(this, () -> {
-                value = Objects.requireNonNull(work.call(), "the work's value");
-                return value;
-            });
+            Guard.call(this, () -> value = Objects.requireNonNull(work.call(), "the work's value"));
             if (refusal != null) {
                 throw refusal;
             }
-            return result;
+            return value;
         }
 
         /** @param result which the caller may cancel */
@@ -214,8 +181,15 @@ final class Flights {
                 Throwable thrown = done != null || error != null ? error : new NullPointerException("the work's value");
                 LostLock lost = loss.isDone() && !loss.isCompletedExceptionally() ? loss.join() : lossByNow();
                 loss.cancel(false);
-                end(lost == null && thrown == null ? done : null)
-                        .whenComplete((nothing, refused) -> tell(result, done, lost, thrown, refused));
+                Throwable failure = lost != null ? new LockLostException(lost) : Server.cause(thrown);
+                end(failure == null ? done : null).whenComplete((nothing, refused) -> {
+                    Throwable outcome = failure != null ? failure : certain(Server.cause(refused));
+                    if (outcome == null) {
+                        result.complete(done);
+                    } else {
+                        result.completeExceptionally(outcome);
+                    }
+                });
             });
         }
 
@@ -227,22 +201,15 @@ final class Flights {
             }
         }
 
-        private void tell(CompletableFuture<byte[]> result, byte[] done, LostLock lost, Throwable thrown, Throwable error) {
-            Throwable cause = error == null ? null : Server.cause(error);
-            if (lost != null) {
-                result.completeExceptionally(new LockLostException(lost));
-            } else if (thrown != null) {
-                result.completeExceptionally(Server.cause(thrown));
-            } else if (cause instanceof IllegalMonitorStateException) {
-                result.completeExceptionally(cause.getCause() instanceof LockLostException ? cause.getCause() : cause);
-            } else if (cause != null && Server.isReply(cause)) {
-                result.completeExceptionally(cause);
-            } else {
-                if (cause != null) {
-                    log.warn("{}: whether the answer is stored is in doubt: {}", id.name, cause.getMessage());
-                }
-                result.complete(done);
+        /** @return null if the answer may be stored */
+        private Throwable certain(Throwable error) {
+            if (error instanceof IllegalMonitorStateException) {
+                return error.getCause() instanceof LockLostException ? error.getCause() : error;
+            } else if (error == null || Server.isReply(error)) {
+                return error;
             }
+            log.warn("{}: whether the answer is stored is in doubt: {}", id.name, error.getMessage());
+            return null;
         }
     }
 }

@@ -8,16 +8,8 @@ final class Grant {
     /** In place of the lock; null if it was granted. */
     final byte[] answer;
 
-    Grant(Long token) {
-        this(token, null);
-    }
-
-    private Grant(Long token, byte[] answer) {
+    Grant(Long token, byte[] answer) {
         this.token = token;
         this.answer = answer;
-    }
-
-    static Grant answered(byte[] answer) {
-        return new Grant(null, answer);
     }
 }

@@ -12,7 +12,7 @@ final class Guard {
 
     /** What the work needs, and the way to end it. */
     interface Subject {
-        String name();
+        String getName();
 
         /** Null if no loss is reported. */
         CompletableFuture<LostLock> loss();
@@ -51,7 +51,7 @@ final class Guard {
 
     /** A lock that this thread has taken. */
     static <T> T call(RLock lock, Callable<T> work) throws Exception {
-        return call(lock instanceof Watched ? new OfThread((Watched) lock, lock.getName()) : new Unwatched(lock), work);
+        return call(new OfThread(lock), work);
     }
 
     static <T> T call(Subject subject, Callable<T> work) throws Exception {
@@ -72,7 +72,8 @@ final class Guard {
             loss.cancel(false);
             guard.lost = guard.isLost() ? guard.lost : subject.lossByNow();
         }
-        LostLock lost = guard.ended(subject, thrown == null && !guard.isLost());
+        LostLock now = end(subject, thrown == null && !guard.isLost());
+        LostLock lost = guard.lost != null ? guard.lost : now;
         if (lost != null) {
             throw withSuppressed(new LockLostException(lost), thrown);
         } else if (thrown instanceof Error) {
@@ -114,83 +115,52 @@ final class Guard {
         }
     }
 
-    /** @return the loss, if there was one */
-    private LostLock ended(Subject subject, boolean isDone) {
-        LostLock now = end(subject, isDone);
-        return lost != null ? lost : now;
-    }
-
     /** @return what the server says of it, if it says that the lock is lost */
     static LostLock end(Subject subject, boolean isDone) {
         try {
             subject.end(isDone);
         } catch (IllegalMonitorStateException e) {
             return e.getCause() instanceof LockLostException ? ((LockLostException) e.getCause()).getLost()
-                    : new LostLock(subject.name(), NativeLock.me(), Thread.currentThread(), LossReason.NOT_HELD, null);
+                    : new LostLock(subject.getName(), NativeLock.me(), Thread.currentThread(), LossReason.NOT_HELD, null);
         } catch (RuntimeException e) {
             // The lease lasted until the work had ended, so no other client can have had the lock.
-            log.warn("{}: the release is in doubt and goes on in the background: {}", subject.name(), e.getMessage());
+            log.warn("{}: the release is in doubt and goes on in the background: {}", subject.getName(), e.getMessage());
         }
         return null;
     }
 
-    /** A lock of the current thread. */
+    /** A lock of the current thread. Redisson's own report no loss. */
     private static final class OfThread implements Subject {
-        private final Watched lock;
-        private final String name;
-
-        OfThread(Watched lock, String name) {
-            this.lock = lock;
-            this.name = name;
-        }
-
-        @Override
-        public String name() {
-            return name;
-        }
-
-        @Override
-        public CompletableFuture<LostLock> loss() {
-            return lock.loss(NativeLock.me());
-        }
-
-        @Override
-        public LostLock lossByNow() {
-            return lock.lossByNow(NativeLock.me());
-        }
-
-        @Override
-        public void end(boolean isDone) {
-            lock.end(NativeLock.me());
-        }
-    }
-
-    /** One of Redisson's own locks, which report no loss. */
-    private static final class Unwatched implements Subject {
         private final RLock lock;
+        private final Watched watched;
 
-        Unwatched(RLock lock) {
+        OfThread(RLock lock) {
             this.lock = lock;
+            watched = lock instanceof Watched ? (Watched) lock : null;
         }
 
         @Override
-        public String name() {
+        public String getName() {
             return lock.getName();
         }
 
         @Override
         public CompletableFuture<LostLock> loss() {
-            return null;
+            return watched == null ? null : watched.loss(NativeLock.me());
         }
 
         @Override
         public LostLock lossByNow() {
-            return null;
+            return watched == null ? null : watched.lossByNow(NativeLock.me());
         }
 
         @Override
         public void end(boolean isDone) {
-            lock.unlock();
+            if (watched == null) {
+                lock.unlock();
+            } else {
+                watched.end(NativeLock.me());
+            }
         }
     }
 }

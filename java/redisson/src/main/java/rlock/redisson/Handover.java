@@ -1,8 +1,9 @@
 package rlock.redisson;
 
 import java.net.URLDecoder;
+import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.regex.Pattern;
@@ -14,30 +15,12 @@ import java.util.stream.Collectors;
  */
 final class Handover {
     private static final String VERSION = "rlock1";
+    private static final String SEVERAL = "several";
     private static final int FIRST_KEY = 6;
     private static final int KEYS_MAX = 64;
-    private static final String PLAIN_CHARACTERS = "-._~:";
     private static final Pattern FIELD = Pattern.compile("(?:[A-Za-z0-9._~:-]|%[0-9A-F]{2})+");
 
-    enum Kind {
-        PLAIN(Side.PLAIN), READ(Side.READ), WRITE(Side.WRITE), PERMIT(Side.PERMIT), SEVERAL(Side.PLAIN);
-
-        final Side side;
-
-        Kind(Side side) {
-            this.side = side;
-        }
-
-        String word() {
-            return name().toLowerCase(Locale.ROOT);
-        }
-
-        static Kind of(Side side, int locks) {
-            return locks > 1 ? SEVERAL : valueOf(side.name());
-        }
-    }
-
-    final Kind kind;
+    final Side side;
     /** To which the next process renews the hold. */
     final long leaseMs;
     /** Of permits; 0 of locks. */
@@ -46,8 +29,8 @@ final class Handover {
     final String holder;
     final List<String> keys;
 
-    Handover(Kind kind, long leaseMs, int limit, List<Long> tokens, String holder, List<String> keys) {
-        this.kind = kind;
+    Handover(Side side, long leaseMs, int limit, List<Long> tokens, String holder, List<String> keys) {
+        this.side = side;
         this.leaseMs = leaseMs;
         this.limit = limit;
         this.tokens = tokens;
@@ -57,43 +40,40 @@ final class Handover {
 
     /** @throws IllegalArgumentException without the text, which is a secret */
     static Handover parse(String text) {
-        String[] parts = text.split("/", -1);
         try {
-            if (parts.length > FIRST_KEY && parts[0].equals(VERSION)) {
-                return parse(parts);
-            }
+            return parse(text.split("/", -1));
         } catch (IllegalArgumentException notThat) {
             throw new IllegalArgumentException("not the text of a detached lock", notThat);
         }
-        throw new IllegalArgumentException("not the text of a detached lock: it must begin with " + VERSION + "/");
     }
 
     private static Handover parse(String[] parts) {
-        Kind kind = Kind.valueOf(parts[1].toUpperCase(Locale.ROOT));
+        if (parts.length <= FIRST_KEY || !parts[0].equals(VERSION)) {
+            throw new IllegalArgumentException("it must begin with " + VERSION + "/");
+        }
+        boolean areSeveral = parts[1].equals(SEVERAL);
+        Side side = areSeveral ? Side.PLAIN : Side.valueOf(parts[1].toUpperCase(Locale.ROOT));
         long leaseMs = number(parts[2], Clock.FAR_MS);
         int limit = (int) number(parts[3], AbstractPermits.LIMIT_MAX);
-        List<Long> tokens = new ArrayList<>();
-        if (!parts[4].equals("-")) {
-            for (String token : parts[4].split(",", -1)) {
-                tokens.add(number(token, Long.MAX_VALUE));
-            }
-        }
-        List<String> keys = new ArrayList<>();
-        for (int i = FIRST_KEY; i < parts.length; i++) {
-            keys.add(decoded(parts[i]));
-        }
-        boolean isRight = kind.word().equals(parts[1]) && leaseMs > 0 && kind == Kind.PERMIT == limit > 0
+        List<Long> tokens = parts[4].equals("-") ? List.of() : Arrays.stream(parts[4].split(",", -1))
+                .map(token -> number(token, Long.MAX_VALUE)).collect(Collectors.toList());
+        List<String> keys = Arrays.stream(parts).skip(FIRST_KEY).map(Handover::decoded).collect(Collectors.toList());
+        boolean isRight = (areSeveral ? keys.size() <= KEYS_MAX : keys.size() == 1 && word(side).equals(parts[1]))
+                && side != Side.ONCE && leaseMs > 0 && side == Side.PERMIT == limit > 0
                 && (tokens.isEmpty() || tokens.size() == keys.size())
-                && (kind == Kind.SEVERAL ? keys.size() <= KEYS_MAX : keys.size() == 1)
                 && keys.stream().distinct().count() == keys.size();
         if (!isRight) {
             throw new IllegalArgumentException("its fields contradict each other");
         }
-        return new Handover(kind, leaseMs, limit, tokens, decoded(parts[5]), keys);
+        return new Handover(side, leaseMs, limit, tokens, decoded(parts[5]), keys);
+    }
+
+    private static String word(Side side) {
+        return side.name().toLowerCase(Locale.ROOT);
     }
 
     private static long number(String digits, long max) {
-        if (digits.isEmpty() || !digits.chars().allMatch(c -> c >= '0' && c <= '9') || Long.parseLong(digits) > max) {
+        if (!digits.matches("[0-9]+") || Long.parseLong(digits) > max) {
             throw new IllegalArgumentException("a number is not one");
         }
         return Long.parseLong(digits);
@@ -110,22 +90,17 @@ final class Handover {
         return name;
     }
 
+    /** As in an address, but for four characters. */
     private static String encoded(String field) {
-        StringBuilder text = new StringBuilder();
-        for (byte b : field.getBytes(StandardCharsets.UTF_8)) {
-            text.append(isPlain((char) (b & 0xFF)) ? "" + (char) b : String.format("%%%02X", b));
-        }
-        return text.toString();
-    }
-
-    private static boolean isPlain(char c) {
-        return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || PLAIN_CHARACTERS.indexOf(c) >= 0;
+        return URLEncoder.encode(field, StandardCharsets.UTF_8)
+                .replace("+", "%20").replace("*", "%2A").replace("%7E", "~").replace("%3A", ":");
     }
 
     @Override
     public String toString() {
         String numbers = tokens.isEmpty() ? "-" : tokens.stream().map(String::valueOf).collect(Collectors.joining(","));
         String names = keys.stream().map(Handover::encoded).collect(Collectors.joining("/"));
-        return String.join("/", VERSION, kind.word(), "" + leaseMs, "" + limit, numbers, encoded(holder), names);
+        return String.join("/", VERSION, keys.size() > 1 ? SEVERAL : word(side), "" + leaseMs, "" + limit, numbers,
+                encoded(holder), names);
     }
 }

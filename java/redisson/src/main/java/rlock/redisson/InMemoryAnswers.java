@@ -11,33 +11,14 @@ import java.util.function.Supplier;
 
 /** The answers of {@link InMemoryLocks}. Each caller looks for one again when it has the lock. */
 final class InMemoryAnswers {
-    private final Map<String, Answer> all = new ConcurrentHashMap<>();
-
-    private static final class Answer {
-        private final byte[] value;
-        private final long keepNs;
-        private final long storedAt = System.nanoTime();
-
-        Answer(byte[] value, long keepNs) {
-            this.value = value.clone();
-            this.keepNs = keepNs;
-        }
-
-        boolean isOver() {
-            return System.nanoTime() - storedAt >= keepNs;
-        }
-    }
-
-    /** A call that may wait for work. */
-    interface Once {
-        byte[] call(Callable<byte[]> work) throws Exception;
-    }
+    /** Each with the time at which it expires. */
+    private final Map<String, Map.Entry<Long, byte[]>> all = new ConcurrentHashMap<>();
 
     /** @return null if there is none */
     private byte[] find(String name) {
-        all.computeIfPresent(name, (same, known) -> known.isOver() ? null : known);
-        Answer answer = all.get(name);
-        return answer == null ? null : answer.value.clone();
+        Map.Entry<Long, byte[]> answer = all.computeIfPresent(
+                name, (same, known) -> System.nanoTime() - known.getKey() >= 0 ? null : known);
+        return answer == null ? null : answer.getValue().clone();
     }
 
     byte[] once(String name, Duration keep, Callable<HeldLock> hold, Callable<byte[]> work) throws Exception {
@@ -51,7 +32,7 @@ final class InMemoryAnswers {
             return meanwhile != null ? meanwhile : held.call(() -> {
                 byte[] value = work.call();
                 if (!held.remaining().isZero()) {
-                    all.put(name, new Answer(value, keepNs));
+                    all.put(name, Map.entry(System.nanoTime() + keepNs, value.clone()));
                 }
                 return value;
             });
@@ -63,22 +44,12 @@ final class InMemoryAnswers {
     }
 
     /** In a thread of its own, which a cancellation interrupts. */
-    static CompletableFuture<byte[]> async(Supplier<? extends CompletionStage<byte[]>> work, Once once) {
+    CompletableFuture<byte[]> async(
+            String name, Duration keep, Callable<HeldLock> hold, Supplier<? extends CompletionStage<byte[]>> work) {
         CompletableFuture<byte[]> result = new CompletableFuture<>();
-        Thread thread = new Thread(() -> {
-            try {
-                result.complete(once.call(() -> finished(work.get().toCompletableFuture())));
-            } catch (Exception e) {
-                result.completeExceptionally(Server.cause(e));
-            }
-        }, "rlock-once");
-        thread.setDaemon(true);
-        thread.start();
-        result.whenComplete((value, error) -> {
-            if (result.isCancelled()) {
-                thread.interrupt();
-            }
-        });
+        Thread thread = InMemoryLock.inAThread("rlock-once",
+                () -> once(name, keep, hold, () -> finished(work.get().toCompletableFuture())), result);
+        result.whenComplete((value, error) -> thread.interrupt());
         return result;
     }
 

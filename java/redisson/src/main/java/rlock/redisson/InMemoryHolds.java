@@ -12,6 +12,8 @@ import java.util.concurrent.TimeUnit;
 /** The holds of one name in memory, and its waiters in their order. */
 final class InMemoryHolds {
     static final long FOR_EVER = Long.MAX_VALUE;
+    /** What the watchdog would renew it to. */
+    static final long KEPT_MS = 30_000;
 
     final String name;
     private final Observers observers;
@@ -48,6 +50,10 @@ final class InMemoryHolds {
     InMemoryHolds(String name, Observers observers) {
         this.name = name;
         this.observers = observers;
+    }
+
+    static long waitNs(long ms) {
+        return ms < 0 ? FOR_EVER : Clock.ns(ms);
     }
 
     /** @return the grant's token; null if the wait is over */
@@ -180,7 +186,6 @@ final class InMemoryHolds {
         Hold hold = hold(side, thread);
         if (hold != null) {
             List.copyOf(hold.watchers).forEach(watcher -> watcher.cancel(false));
-            hold.watchers.clear();
         }
     }
 
@@ -202,9 +207,8 @@ final class InMemoryHolds {
         return holds.stream().filter(hold -> hold.side == side).mapToLong(hold -> ms(hold.restNanos())).max().orElse(-2);
     }
 
-    /** A hold without a lease has what the watchdog would renew it to. */
     private static long ms(long nanos) {
-        return nanos == FOR_EVER ? 30_000 : TimeUnit.NANOSECONDS.toMillis(nanos);
+        return nanos == FOR_EVER ? KEPT_MS : TimeUnit.NANOSECONDS.toMillis(nanos);
     }
 
     synchronized long lastToken() {

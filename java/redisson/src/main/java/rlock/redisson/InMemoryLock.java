@@ -7,6 +7,7 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -87,21 +88,28 @@ final class InMemoryLock implements InvocationHandler, Watched {
             return answer(name, form);
         }
         CompletableFuture<Object> later = new CompletableFuture<>();
-        Runnable work = () -> {
-            try {
-                later.complete(answer(name.substring(0, name.length() - "Async".length()), form));
-            } catch (Throwable e) {
-                later.completeExceptionally(e);
-            }
-        };
+        Callable<Object> work = () -> answer(name.substring(0, name.length() - "Async".length()), form);
         if (form.canWait) {
-            Thread waiter = new Thread(work, "waits for " + name());
-            waiter.setDaemon(true);
-            waiter.start();
+            inAThread("waits for " + name(), work, later);
         } else {
-            work.run();
+            complete(later, work);
         }
         return Server.asRedissons(later);
+    }
+
+    static <T> Thread inAThread(String name, Callable<T> work, CompletableFuture<T> result) {
+        Thread thread = new Thread(() -> complete(result, work), name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    private static <T> void complete(CompletableFuture<T> result, Callable<T> work) {
+        try {
+            result.complete(work.call());
+        } catch (Throwable e) {
+            result.completeExceptionally(Server.cause(e));
+        }
     }
 
     String name() {
@@ -188,17 +196,8 @@ final class InMemoryLock implements InvocationHandler, Watched {
 
     @Override
     public CompletableFuture<LostLock> loss(long thread) {
-        CompletableFuture<LostLock> first = new CompletableFuture<>();
-        for (InMemoryHolds holds : members) {
-            holds.loss(side, thread).whenComplete((lost, over) -> {
-                if (lost == null) {
-                    first.cancel(false);
-                } else {
-                    first.complete(lost);
-                }
-            });
-        }
-        return first;
+        return Watched.firstOf(
+                members.stream().map(holds -> holds.loss(side, thread)).collect(Collectors.toList()), Runnable::run);
     }
 
     @Override
@@ -219,10 +218,5 @@ final class InMemoryLock implements InvocationHandler, Watched {
     /** @return whether all are held */
     boolean restart(long lease, long thread) {
         return members.stream().filter(holds -> holds.restart(side, thread, lease)).count() == members.size();
-    }
-
-    /** From now on no loss is reported. */
-    void forget(long thread) {
-        members.forEach(holds -> holds.forget(side, thread));
     }
 }

@@ -140,54 +140,38 @@ public final class InMemoryLocks implements RedissonLocks {
     }
 
     @Override
-    public HeldLock hold(RLock lock) throws InterruptedException {
-        return hold(InMemoryLock.of(lock), 1, InMemoryHolds.FOR_EVER, lock instanceof RFencedLock);
-    }
-
-    @Override
     public HeldLock hold(RLock lock, Duration wait) throws InterruptedException {
-        long waitNs = Clock.ns(NativeLock.waitMs(wait));
-        return NativeLocks.inTime(
-                hold(InMemoryLock.of(lock), 1, waitNs, lock instanceof RFencedLock), lock.getName(), wait);
-    }
-
-    @Override
-    public HeldLock hold(Permits permits) throws InterruptedException {
-        return hold(lock(permits), permits.getLimit(), InMemoryHolds.FOR_EVER, true);
+        return hold(InMemoryLock.of(lock), lock.getName(), 0, lock instanceof RFencedLock, wait);
     }
 
     @Override
     public HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
-        long waitNs = Clock.ns(NativeLock.waitMs(wait));
-        return NativeLocks.inTime(hold(lock(permits), permits.getLimit(), waitNs, true), permits.getName(), wait);
-    }
-
-    private static InMemoryLock lock(Permits permits) {
         if (!(permits instanceof InMemoryPermits)) {
             throw new IllegalArgumentException("not permits of InMemoryLocks: " + permits);
         }
-        return new InMemoryLock(Side.PERMIT, List.of(((InMemoryPermits) permits).holds));
+        InMemoryLock lock = new InMemoryLock(Side.PERMIT, List.of(((InMemoryPermits) permits).holds));
+        return hold(lock, permits.getName(), permits.getLimit(), true, wait);
     }
 
-    /** @return null if the wait is over */
-    private static HeldLock hold(InMemoryLock lock, int limit, long wait, boolean isFenced) throws InterruptedException {
+    private static HeldLock hold(InMemoryLock lock, String name, int limit, boolean isFenced, Duration wait)
+            throws InterruptedException {
         NativeLock.failIfInterrupted();
         long number = NativeHeld.number();
-        Long token = lock.acquire(limit, number, wait, InMemoryHolds.FOR_EVER, true);
-        return token == null ? null : new InMemoryHeld(
-                lock, lock.side == Side.PERMIT ? limit : 0, isFenced ? List.of(token) : List.of(), number);
+        long waitNs = InMemoryHolds.waitNs(NativeLock.limitMs(wait));
+        Long token = lock.acquire(limit, number, waitNs, InMemoryHolds.FOR_EVER, true);
+        if (token == null) {
+            throw new LockBusyException(name, wait);
+        }
+        return new InMemoryHeld(lock, new Handover(lock.side, InMemoryHolds.KEPT_MS, limit,
+                isFenced ? List.of(token) : List.of(), "" + number,
+                lock.members.stream().map(holds -> holds.name).collect(Collectors.toList())));
     }
 
     @Override
     public HeldLock adopt(String text) {
         Handover terms = Handover.parse(text);
-        return InMemoryHeld.adopt(terms, new InMemoryLock(terms.kind.side,
-                terms.keys.stream().map(this::holds).collect(Collectors.toList())));
-    }
-
-    @Override
-    public byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
-        return answers.once(name, keep, () -> hold(getLock(name)), work);
+        return new InMemoryHeld(new InMemoryLock(
+                terms.side, terms.keys.stream().map(this::holds).collect(Collectors.toList())), terms).adopted();
     }
 
     @Override
@@ -197,14 +181,8 @@ public final class InMemoryLocks implements RedissonLocks {
 
     @Override
     public CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
-        return InMemoryAnswers.async(work, plain -> once(name, keep, plain));
-    }
-
-    @Override
-    public CompletableFuture<byte[]> onceAsync(
             String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
-        return InMemoryAnswers.async(work, plain -> once(name, keep, wait, plain));
+        return answers.async(name, keep, () -> hold(getLock(name), wait), work);
     }
 
     @Override

@@ -13,9 +13,8 @@ final class InMemoryPermits extends AbstractPermits {
 
     @Override
     boolean take(long waitMs, long leaseMs, boolean isInterruptible) throws InterruptedException {
-        long wait = waitMs < 0 ? InMemoryHolds.FOR_EVER : Clock.ns(waitMs);
         long lease = leaseMs == KEPT ? InMemoryHolds.FOR_EVER : Clock.ns(leaseMs);
-        return holds.acquire(Side.PERMIT, limit, NativeLock.me(), wait, lease, isInterruptible) != null;
+        return holds.acquire(Side.PERMIT, limit, NativeLock.me(), InMemoryHolds.waitNs(waitMs), lease, isInterruptible) != null;
     }
 
     @Override

@@ -81,16 +81,7 @@ final class Locks {
 
     /** The same loss where the service's code may block, which the thread that notices it must not. */
     CompletableFuture<LostLock> forService(CompletableFuture<LostLock> loss) {
-        CompletableFuture<LostLock> told = new CompletableFuture<>();
-        loss.whenCompleteAsync((lost, over) -> {
-            if (lost == null) {
-                told.cancel(false);
-            } else {
-                told.complete(lost);
-            }
-        }, server.forListeners());
-        told.whenComplete((lost, over) -> loss.cancel(false));
-        return told;
+        return Watched.firstOf(List.of(loss), server.forListeners());
     }
 
     /** One unlock. Fails with an IllegalMonitorStateException if this holder holds nothing. */
@@ -115,27 +106,21 @@ final class Locks {
     CompletableFuture<Void> answer(Hold.Id id, byte[] value, long keepMs) {
         Request answer = Request.answer(id, value, keepMs);
         long until = System.nanoTime() + Clock.ns(Math.min(id.leaseMs, 2 * server.timeoutMs()));
-        return release(id, true, instead -> send(server, id, answer).handle((reply, error) ->
-                error == null || Server.isReply(error) ? completed(reply, error) : answerAgain(id, answer, until, error))
-                .thenCompose(replied -> replied));
+        return release(id, true, instead ->
+                orElse(send(server, id, answer), error -> answerAgain(id, answer, until, error)));
     }
 
     /** @param doubt stays if the holder holds nothing now: the answer may have been stored, or lost with the lock */
     private CompletableFuture<Object> answerAgain(Hold.Id id, Request answer, long until, Throwable doubt) {
-        return surely(id, answer).handle((reply, error) -> {
-            if (error == null || Server.isReply(error)) {
-                return completed(reply, error == null && reply == null ? doubt : error);
-            } else if (System.nanoTime() - until >= 0 || server.isShuttingDown()) {
-                return completed(null, doubt);
+        return orElse(surely(id, answer), error -> {
+            if (System.nanoTime() - until >= 0 || server.isShuttingDown()) {
+                return CompletableFuture.failedFuture(doubt);
             }
             CompletableFuture<Void> pause = new CompletableFuture<>();
             server.later(GIVE_BACK_AGAIN_MS, () -> pause.complete(null));
             return pause.thenCompose(over -> answerAgain(id, answer, until, doubt));
-        }).thenCompose(replied -> replied);
-    }
-
-    private static CompletableFuture<Object> completed(Object reply, Throwable error) {
-        return error == null ? CompletableFuture.completedFuture(reply) : CompletableFuture.failedFuture(error);
+        }).thenCompose(reply ->
+                reply == null ? CompletableFuture.failedFuture(doubt) : CompletableFuture.completedFuture(reply));
     }
 
     private Function<Request, CompletableFuture<Object>> confirmed(Server by, Hold.Id id) {

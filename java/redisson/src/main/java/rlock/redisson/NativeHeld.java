@@ -1,10 +1,9 @@
 package rlock.redisson;
 
 import java.time.Duration;
-import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ThreadLocalRandom;
@@ -15,25 +14,21 @@ import java.util.stream.Collectors;
  * A hold by the RLOCK commands that no thread has. Each one has a holder of its own, so that none is taken for the re-entry of
  * one that was handed on.
  */
-final class NativeHeld implements HeldLock, Guard.Subject {
+final class NativeHeld extends AbstractHeld {
     /** No thread has such an id, and a service hardly gives one to {@code lockAsync}. */
     private static final long NUMBER_MIN = 1L << 62;
 
     private final Server server;
     private final Locks locks;
-    private final Handover terms;
     private final List<Hold.Id> ids;
 
     /** As it was reported. */
     private volatile LostLock reported;
 
-    /** Released or detached. */
-    private boolean isOver;
-
-    private NativeHeld(Server server, Locks locks, Handover terms, List<Hold.Id> ids) {
+    private NativeHeld(Server server, Locks locks, List<Hold.Id> ids, Handover terms) {
+        super(ids.stream().map(id -> id.name).collect(Collectors.joining(",")), terms);
         this.server = server;
         this.locks = locks;
-        this.terms = terms;
         this.ids = ids;
     }
 
@@ -48,23 +43,21 @@ final class NativeHeld implements HeldLock, Guard.Subject {
     }
 
     /** @return null if it was not granted in time */
-    static CompletableFuture<HeldLock> take(
-            Server server, Locks locks, List<Hold.Id> ids, Attempt.Terms terms) {
+    static CompletableFuture<HeldLock> take(Server server, Locks locks, List<Hold.Id> ids, Attempt.Terms terms) {
         Hold.Id first = ids.get(0);
         List<String> keys = ids.stream().map(id -> id.key).collect(Collectors.toList());
-        return Attempt.begin(server, locks, ids, terms, grant -> grant == null ? null : new NativeHeld(server, locks,
-                new Handover(Handover.Kind.of(first.side, ids.size()), first.leaseMs, terms.limit,
-                        grant.token == null ? List.of() : List.of(grant.token), first.holder, keys), ids).begun());
+        return Attempt.begin(server, locks, ids, terms, grant -> grant == null ? null : new NativeHeld(server, locks, ids,
+                new Handover(first.side, first.leaseMs, terms.limit, grant.token == null ? List.of() : List.of(grant.token),
+                        first.holder, keys)).begun());
     }
 
     /** Takes over what another process has detached. */
     static CompletableFuture<HeldLock> adopt(Server server, Locks locks, Handover terms) {
         long number = number();
         List<Hold.Id> ids = terms.keys.stream()
-                .map(key -> Hold.Id.adopted(terms.kind.side, key, terms.holder, number, terms.leaseMs))
-                .collect(Collectors.toList());
-        NativeHeld held = new NativeHeld(server, locks, terms, ids);
-        return held.each(id -> held.adopted(id)).thenApply(untils -> {
+                .map(key -> Hold.Id.adopted(terms.side, key, terms.holder, number, terms.leaseMs)).collect(Collectors.toList());
+        NativeHeld held = new NativeHeld(server, locks, ids, terms);
+        return held.each(held::adopted).thenApply(untils -> {
             for (int i = 0; i < ids.size(); i++) {
                 long until = untils.get(i);
                 // However often it was acquired, and by whom: its release gives all of it back.
@@ -82,24 +75,24 @@ final class NativeHeld implements HeldLock, Guard.Subject {
     private CompletableFuture<Long> adopted(Hold.Id id) {
         long sentAt = System.nanoTime();
         Server.Node asked = server.node(id.key);
-        return renewed(id, terms.leaseMs).thenCompose(isHeld -> {
-            if (!isHeld) {
-                throw new LockLostException(new LostLock(id, LossReason.NOT_HELD, null));
-            }
-            return asked == null || server.isAt(asked, id.key)
-                    ? CompletableFuture.completedFuture(sentAt + Clock.ns(terms.leaseMs)) : adopted(id);
-        });
+        return renewed(id, terms.leaseMs).thenCompose(done -> asked == null || server.isAt(asked, id.key)
+                ? CompletableFuture.completedFuture(sentAt + Clock.ns(terms.leaseMs)) : adopted(id));
     }
 
-    /** Confirmed by replicas, as a grant is. */
-    private CompletableFuture<Boolean> renewed(Hold.Id id, long leaseMs) {
+    /** Confirmed by replicas, as a grant is. A loss is reported if this process still counts on the hold. */
+    private CompletableFuture<Void> renewed(Hold.Id id, long leaseMs) {
         return locks.repeatedly(server, id, Request.renew(id, leaseMs), () -> { }).thenCompose(reply ->
                 Server.isRenewed(reply) ? server.replicated(id, leaseMs) : CompletableFuture.completedFuture(false))
-                .exceptionally(error -> {
-                    if (Server.isOverwritten(error)) {
-                        throw new LockLostException(new LostLock(id, LossReason.OVERWRITTEN, Server.cause(error)));
+                .handle((isHeld, error) -> {
+                    if (error == null && isHeld) {
+                        return null;
+                    } else if (error != null && !Server.isOverwritten(error)) {
+                        throw new CompletionException(Server.cause(error));
                     }
-                    throw new CompletionException(Server.cause(error));
+                    LostLock lost = new LostLock(
+                            id, error == null ? LossReason.NOT_HELD : LossReason.OVERWRITTEN, Server.cause(error));
+                    locks.watchdog.notHeld(id, lost);
+                    throw new LockLostException(lost);
                 });
     }
 
@@ -111,43 +104,19 @@ final class NativeHeld implements HeldLock, Guard.Subject {
     }
 
     @Override
-    public synchronized String detach() {
-        return detach(terms.leaseMs);
-    }
-
-    @Override
-    public synchronized String detach(Duration within) {
-        return detach(NativeLock.leaseMs(within));
-    }
-
-    private String detach(long withinMs) {
-        failIfOver();
-        LostLock lost = lossByNow();
-        if (lost != null) {
-            throw new LockLostException(lost);
-        }
-        NativeLock.getUnwrapped(server, handOn(withinMs));
-        isOver = true;
-        return terms.toString();
-    }
-
-    private CompletableFuture<Void> handOn(long withinMs) {
+    void handOn(long withinMs) {
         long[] sentAt = {0};
-        return each(id -> locks.holds.with(id, Hold::pauseRenewals)).thenCompose(areOver -> {
+        NativeLock.getUnwrapped(server, each(id -> locks.holds.with(id, Hold::pauseRenewals)).thenCompose(areOver -> {
             sentAt[0] = System.nanoTime();
             return each(id -> renewed(id, withinMs));
-        }).handle((areHeld, error) -> {
-            LostLock lost = error == null ? lost(areHeld) : lost(Server.cause(error));
-            if (lost == null && error == null && ids.stream().allMatch(id -> locks.holds.with(id, Hold::isHeld))) {
+        }).handle((done, error) -> {
+            if (error == null && ids.stream().allMatch(id -> locks.holds.with(id, Hold::isHeld))) {
                 ids.forEach(id -> locks.given(id, Hold::isGone));
                 return null;
             }
             ids.forEach(id -> goesOn(id, sentAt[0] + Clock.ns(withinMs)));
-            if (error != null && lost == null) {
-                throw new CompletionException(Server.cause(error));
-            }
-            throw new LockLostException(lost != null ? lost : new LostLock(ids.get(0), LossReason.ENDED, null));
-        });
+            throw error != null ? new CompletionException(Server.cause(error)) : new LockLostException(lossByNow());
+        }));
     }
 
     /** The server may have given it this lease by now, which may be shorter; or it may have a lease that nobody counts on. */
@@ -160,52 +129,6 @@ final class NativeHeld implements HeldLock, Guard.Subject {
         }
     }
 
-    /** Reports each lock of which the server says that it is not held. */
-    private LostLock lost(List<Boolean> areHeld) {
-        LostLock lost = null;
-        for (int i = 0; i < ids.size(); i++) {
-            if (!areHeld.get(i)) {
-                lost = new LostLock(ids.get(i), LossReason.NOT_HELD, null);
-                locks.watchdog.notHeld(ids.get(i), lost);
-            }
-        }
-        return lost;
-    }
-
-    private LostLock lost(Throwable error) {
-        LostLock lost = error instanceof LockLostException ? ((LockLostException) error).getLost() : null;
-        if (lost != null) {
-            ids.stream().filter(id -> id.name.equals(lost.getName())).forEach(id -> locks.watchdog.notHeld(id, lost));
-        }
-        return lost;
-    }
-
-    private void failIfOver() {
-        if (isOver) {
-            throw new IllegalMonitorStateException(name() + " was released or detached");
-        }
-    }
-
-    @Override
-    public String getName() {
-        return name();
-    }
-
-    @Override
-    public String name() {
-        return ids.stream().map(id -> id.name).collect(Collectors.joining(","));
-    }
-
-    @Override
-    public String getHolder() {
-        return terms.holder;
-    }
-
-    @Override
-    public List<Long> getTokens() {
-        return terms.tokens;
-    }
-
     @Override
     public Duration remaining() {
         return Duration.ofMillis(
@@ -215,21 +138,7 @@ final class NativeHeld implements HeldLock, Guard.Subject {
     /** Of the first that is lost. */
     @Override
     public CompletableFuture<LostLock> loss() {
-        return firstOf(ids.stream().map(locks::loss).collect(Collectors.toList()));
-    }
-
-    /** Cancelled when all of them are. */
-    static CompletableFuture<LostLock> firstOf(List<CompletableFuture<LostLock>> each) {
-        CompletableFuture<LostLock> first = new CompletableFuture<>();
-        each.forEach(one -> one.whenComplete((lost, over) -> {
-            if (lost != null) {
-                first.complete(lost);
-            } else if (each.stream().allMatch(CompletableFuture::isCancelled)) {
-                first.cancel(false);
-            }
-        }));
-        first.whenComplete((lost, over) -> each.forEach(one -> one.cancel(false)));
-        return first;
+        return Watched.firstOf(ids.stream().map(locks::loss).collect(Collectors.toList()), Runnable::run);
     }
 
     @Override
@@ -243,36 +152,12 @@ final class NativeHeld implements HeldLock, Guard.Subject {
                 : ids.stream().map(locks.watchdog::lossByNow).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    @Override
-    public <T> T call(Callable<T> work) throws Exception {
-        synchronized (this) {
-            failIfOver();
-        }
-        return Guard.call(this, work);
-    }
-
-    @Override
-    public synchronized void end(boolean isDone) {
-        if (!isOver) {
-            isOver = true;
-            release(id -> locks.end(server, id));
-        }
-    }
-
-    @Override
-    public synchronized void unlock() {
-        failIfOver();
-        release(id -> locks.unlock(server, id));
-        isOver = true;
-    }
-
     /** All of them, also if one is lost. That a lock is not held is certain, and counts for more than a doubt. */
-    private void release(Function<Hold.Id, CompletableFuture<Void>> way) {
-        List<Throwable> failures = new ArrayList<>();
-        each(id -> way.apply(id).handle((done, error) -> error == null ? null : Server.cause(error)))
-                .join().stream().filter(Objects::nonNull).forEach(failures::add);
-        Throwable failure = failures.stream().filter(IllegalMonitorStateException.class::isInstance).findFirst()
-                .orElse(failures.isEmpty() ? null : failures.get(0));
+    @Override
+    void release(boolean isForGood) {
+        Throwable failure = each(id -> (isForGood ? locks.end(server, id) : locks.unlock(server, id))
+                .handle((done, error) -> Server.cause(error))).join().stream().filter(Objects::nonNull)
+                .min(Comparator.comparing(error -> !(error instanceof IllegalMonitorStateException))).orElse(null);
         if (failure instanceof IllegalMonitorStateException && failure.getCause() == null && reported != null) {
             failure = new IllegalMonitorStateException(failure.getMessage());
             failure.initCause(new LockLostException(reported));
@@ -280,18 +165,5 @@ final class NativeHeld implements HeldLock, Guard.Subject {
         if (failure != null) {
             NativeLock.getUnwrapped(server, CompletableFuture.failedFuture(failure));
         }
-    }
-
-    @Override
-    public void close() {
-        LostLock lost = Guard.end(this, true);
-        if (lost != null) {
-            throw new LockLostException(lost);
-        }
-    }
-
-    @Override
-    public String toString() {
-        return "HeldLock{" + name() + "}";
     }
 }

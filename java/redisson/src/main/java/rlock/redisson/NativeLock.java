@@ -1,6 +1,7 @@
 package rlock.redisson;
 
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -65,6 +66,11 @@ class NativeLock implements RLock, Watched {
             throw new IllegalArgumentException("the wait must be 0 or longer: " + wait);
         }
         return ms(wait);
+    }
+
+    /** Below 0 for one that has no end. */
+    static long limitMs(Duration wait) {
+        return wait.equals(ChronoUnit.FOREVER.getDuration()) ? FOR_EVER : waitMs(wait);
     }
 
     static long keepMs(Duration keep) {

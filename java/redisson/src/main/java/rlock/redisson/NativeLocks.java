@@ -170,53 +170,35 @@ final class NativeLocks implements RedissonLocks {
     }
 
     @Override
-    public byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
-        return once(name, keep, NativeLock.FOR_EVER, work);
-    }
-
-    @Override
     public byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception {
-        return once(name, keep, NativeLock.waitMs(wait), work);
-    }
-
-    private byte[] once(String name, Duration keep, long waitMs, Callable<byte[]> work) throws Exception {
         Objects.requireNonNull(work, "work");
         NativeLock.failIfInterrupted();
-        Flights.Turn turn = taken(board(name, keep, waitMs));
-        return turn.answer != null ? turn.answer.clone() : turn.leader.call(work);
+        Flights.Caller caller = board(name, keep, wait);
+        byte[] answer = NativeLock.getUnwrapped(server, caller.turn, true);
+        return answer != null ? answer.clone() : caller.call(work);
     }
 
-    private CompletableFuture<Flights.Turn> board(String name, Duration keep, long waitMs) {
+    private Flights.Caller board(String name, Duration keep, Duration wait) {
         NativeLock.failIfEmpty(name);
-        return locks.flights.board(name, key(redisson.getLock(name)), waitMs, NativeLock.keepMs(keep));
-    }
-
-    @Override
-    public CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
-        return onceAsync(name, keep, NativeLock.FOR_EVER, work);
+        Hold.Id id = Hold.Id.of(Side.ONCE, key(redisson.getLock(name)), server, NativeHeld.number(), name);
+        return locks.flights.board(id, NativeLock.limitMs(wait), NativeLock.keepMs(keep));
     }
 
     @Override
     public CompletableFuture<byte[]> onceAsync(
             String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
-        return onceAsync(name, keep, NativeLock.waitMs(wait), work);
-    }
-
-    private CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, long waitMs, Supplier<? extends CompletionStage<byte[]>> work) {
         Objects.requireNonNull(work, "work");
         CompletableFuture<byte[]> result = new CompletableFuture<>();
-        CompletableFuture<Flights.Turn> boarding = board(name, keep, waitMs);
-        result.whenComplete((any, error) -> boarding.cancel(false));
+        Flights.Caller caller = board(name, keep, wait);
+        result.whenComplete((any, error) -> caller.turn.cancel(false));
         // The work may block, which the threads that bring replies must not.
-        boarding.whenCompleteAsync((turn, error) -> {
+        caller.turn.whenCompleteAsync((answer, error) -> {
             if (error != null) {
                 result.completeExceptionally(Server.cause(error));
-            } else if (turn.answer != null) {
-                result.complete(turn.answer.clone());
+            } else if (answer != null) {
+                result.complete(answer.clone());
             } else {
-                turn.leader.begin(work, result);
+                caller.begin(work, result);
             }
         }, server.forListeners());
         return result;
@@ -246,56 +228,31 @@ final class NativeLocks implements RedissonLocks {
     }
 
     @Override
-    public HeldLock hold(RLock lock) throws InterruptedException {
-        return taken(holding(lock, NativeLock.FOR_EVER));
-    }
-
-    @Override
     public HeldLock hold(RLock lock, Duration wait) throws InterruptedException {
-        return inTime(taken(holding(lock, NativeLock.waitMs(wait))), lock.getName(), wait);
-    }
-
-    private CompletableFuture<HeldLock> holding(RLock lock, long waitMs) throws InterruptedException {
-        NativeLock.failIfInterrupted();
         List<NativeLock> members = lock instanceof NativeMultiLock ? ((NativeMultiLock) lock).together()
                 : List.of(Watched.as(NativeLock.class, lock));
         NativeLock first = members.get(0);
         long number = NativeHeld.number();
-        List<Hold.Id> ids = members.stream().map(member -> member.id(number)).collect(Collectors.toList());
-        return NativeHeld.take(first.server, first.locks, ids,
-                new Attempt.Terms(waitMs, kept(), first.isFenced(), 0));
-    }
-
-    private Hold.Lease kept() {
-        return new Hold.Lease(server.watchdogMs(), true);
-    }
-
-    private <T> T taken(CompletableFuture<T> taking) throws InterruptedException {
-        return NativeLock.getUnwrapped(server, taking, true);
-    }
-
-    static HeldLock inTime(HeldLock held, String name, Duration wait) {
-        if (held == null) {
-            throw new LockBusyException(name, wait);
-        }
-        return held;
-    }
-
-    @Override
-    public HeldLock hold(Permits permits) throws InterruptedException {
-        return taken(holding(permits, NativeLock.FOR_EVER));
+        return hold(first.server, first.locks, members.stream().map(member -> member.id(number)).collect(Collectors.toList()),
+                wait, first.isFenced(), 0);
     }
 
     @Override
     public HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
-        return inTime(taken(holding(permits, NativeLock.waitMs(wait))), permits.getName(), wait);
+        Hold.Id id = Watched.as(NativePermits.class, permits).id(NativeHeld.number());
+        return hold(server, locks, List.of(id), wait, true, permits.getLimit());
     }
 
-    private CompletableFuture<HeldLock> holding(Permits permits, long waitMs) throws InterruptedException {
+    private static HeldLock hold(Server server, Locks locks, List<Hold.Id> ids, Duration wait, boolean isFenced, int limit)
+            throws InterruptedException {
         NativeLock.failIfInterrupted();
-        Hold.Id id = Watched.as(NativePermits.class, permits).id(NativeHeld.number());
-        return NativeHeld.take(server, locks, List.of(id),
-                new Attempt.Terms(waitMs, kept(), true, permits.getLimit()));
+        Hold.Lease kept = new Hold.Lease(server.watchdogMs(), true);
+        HeldLock held = NativeLock.getUnwrapped(server, NativeHeld.take(
+                server, locks, ids, new Attempt.Terms(NativeLock.limitMs(wait), kept, isFenced, limit)), true);
+        if (held == null) {
+            throw new LockBusyException(ids.get(0).name, wait);
+        }
+        return held;
     }
 
     @Override

@@ -70,7 +70,8 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
     /** Of the first that is lost. */
     @Override
     public CompletableFuture<LostLock> loss(long thread) {
-        return NativeHeld.firstOf(members.stream().map(member -> member.loss(thread)).collect(Collectors.toList()));
+        return Watched.firstOf(
+                members.stream().map(member -> member.loss(thread)).collect(Collectors.toList()), Runnable::run);
     }
 
     @Override

@@ -1,12 +1,7 @@
 package rlock.redisson;
 
-import java.time.Duration;
 import java.util.Objects;
-import java.util.concurrent.Callable;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
@@ -69,85 +64,13 @@ final class OwnLocks implements RedissonLocks {
     }
 
     @Override
-    public Permits getPermits(String name, int limit) {
-        throw onlyNative();
-    }
-
-    @Override
     public Runnable onLost(Consumer<LostLock> listener) {
         return NOTHING;
     }
 
     @Override
-    public CompletableFuture<LostLock> lost(RLock lock) {
-        throw onlyNative();
-    }
-
-    @Override
     public Runnable observe(LockObserver observer) {
         return NOTHING;
-    }
-
-    @Override
-    public HeldLock hold(RLock lock) {
-        throw onlyNative();
-    }
-
-    @Override
-    public HeldLock hold(RLock lock, Duration wait) {
-        throw onlyNative();
-    }
-
-    @Override
-    public HeldLock hold(Permits permits) {
-        throw onlyNative();
-    }
-
-    @Override
-    public HeldLock hold(Permits permits, Duration wait) {
-        throw onlyNative();
-    }
-
-    @Override
-    public HeldLock adopt(String text) {
-        throw onlyNative();
-    }
-
-    @Override
-    public byte[] once(String name, Duration keep, Callable<byte[]> work) {
-        throw onlyNative();
-    }
-
-    @Override
-    public byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) {
-        throw onlyNative();
-    }
-
-    @Override
-    public CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
-        throw onlyNative();
-    }
-
-    @Override
-    public CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
-        throw onlyNative();
-    }
-
-    @Override
-    public boolean forget(String name) {
-        throw onlyNative();
-    }
-
-    @Override
-    public Duration remaining(RLock lock, long threadId) {
-        throw onlyNative();
-    }
-
-    @Override
-    public boolean renew(RLock lock, Duration lease, long threadId) {
-        throw onlyNative();
     }
 
     @Override
@@ -165,7 +88,8 @@ final class OwnLocks implements RedissonLocks {
         return redisson;
     }
 
-    private static UnsupportedOperationException onlyNative() {
+    /** What {@link RedissonLocks} has by the RLOCK commands alone. */
+    static UnsupportedOperationException hasNone() {
         return new UnsupportedOperationException("these are Redisson's own locks, which have nothing of the kind");
     }
 

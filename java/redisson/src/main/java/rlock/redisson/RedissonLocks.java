@@ -2,6 +2,7 @@ package rlock.redisson;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -157,7 +158,9 @@ public interface RedissonLocks {
      * @return of that name
      * @throws UnsupportedOperationException if these are Redisson's own locks
      */
-    Permits getPermits(String name, int limit);
+    default Permits getPermits(String name, int limit) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Waits for the lock and holds it for no thread: under a holder of its own, so any thread may release it, or hand it on
@@ -168,7 +171,9 @@ public interface RedissonLocks {
      * @throws InterruptedException if this thread was interrupted while it waited
      * @throws UnsupportedOperationException if these are Redisson's own locks
      */
-    HeldLock hold(RLock lock) throws InterruptedException;
+    default HeldLock hold(RLock lock) throws InterruptedException {
+        return hold(lock, ChronoUnit.FOREVER.getDuration());
+    }
 
     /**
      * The same, with a limit to the wait.
@@ -179,7 +184,9 @@ public interface RedissonLocks {
      * @throws LockBusyException if the lock was not granted within the wait
      * @throws InterruptedException if this thread was interrupted while it waited
      */
-    HeldLock hold(RLock lock, Duration wait) throws InterruptedException;
+    default HeldLock hold(RLock lock, Duration wait) throws InterruptedException {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * The same for a permit. Each grant draws a fencing token.
@@ -188,7 +195,9 @@ public interface RedissonLocks {
      * @return the hold
      * @throws InterruptedException if this thread was interrupted while it waited
      */
-    HeldLock hold(Permits permits) throws InterruptedException;
+    default HeldLock hold(Permits permits) throws InterruptedException {
+        return hold(permits, ChronoUnit.FOREVER.getDuration());
+    }
 
     /**
      * The same for a permit, with a limit to the wait.
@@ -199,7 +208,9 @@ public interface RedissonLocks {
      * @throws LockBusyException if no permit was granted within the wait
      * @throws InterruptedException if this thread was interrupted while it waited
      */
-    HeldLock hold(Permits permits, Duration wait) throws InterruptedException;
+    default HeldLock hold(Permits permits, Duration wait) throws InterruptedException {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Takes over a lock that this or another process has detached, in any language. The text can be adopted once: if it is
@@ -211,7 +222,9 @@ public interface RedissonLocks {
      * @throws LockLostException if the lease has ended, or the lock was released
      * @throws UnsupportedOperationException if these are Redisson's own locks
      */
-    HeldLock adopt(String text);
+    default HeldLock adopt(String text) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Waits for the lock, runs the work, and unlocks. If the lock is lost meanwhile, the thread of the work is
@@ -276,7 +289,7 @@ public interface RedissonLocks {
      * @return ends the lead
      */
     default Lead lead(RLock lock, Lead.Work work) {
-        return LeadThread.begin(lock, work);
+        return new Lead(lock, work);
     }
 
     /**
@@ -297,7 +310,9 @@ public interface RedissonLocks {
      * @throws UnsupportedOperationException if these are Redisson's own locks
      * @throws Exception what the work threw; or Redisson's own exception, as for an answer that is too long
      */
-    byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception;
+    default byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
+        return once(name, keep, ChronoUnit.FOREVER.getDuration(), work);
+    }
 
     /**
      * The same, with a limit to the wait.
@@ -310,7 +325,9 @@ public interface RedissonLocks {
      * @throws LockBusyException if there was no answer within the wait, and this caller could not lead
      * @throws Exception as above
      */
-    byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception;
+    default byte[] once(String name, Duration keep, Duration wait, Callable<byte[]> work) throws Exception {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * The same for a text, stored as UTF-8.
@@ -322,7 +339,7 @@ public interface RedissonLocks {
      * @throws Exception as above
      */
     default String onceText(String name, Duration keep, Callable<String> work) throws Exception {
-        return new String(once(name, keep, () -> work.call().getBytes(StandardCharsets.UTF_8)), StandardCharsets.UTF_8);
+        return onceText(name, keep, ChronoUnit.FOREVER.getDuration(), work);
     }
 
     /**
@@ -350,7 +367,10 @@ public interface RedissonLocks {
      * @param work begins the work, on a thread of Redisson's
      * @return completes with the answer that was stored, or the work's value
      */
-    CompletableFuture<byte[]> onceAsync(String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work);
+    default CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Supplier<? extends CompletionStage<byte[]>> work) {
+        return onceAsync(name, keep, ChronoUnit.FOREVER.getDuration(), work);
+    }
 
     /**
      * The same, with a limit to the wait.
@@ -361,8 +381,10 @@ public interface RedissonLocks {
      * @param work begins the work, on a thread of Redisson's
      * @return completes with the answer, or exceptionally with LockBusyException
      */
-    CompletableFuture<byte[]> onceAsync(
-            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work);
+    default CompletableFuture<byte[]> onceAsync(
+            String name, Duration keep, Duration wait, Supplier<? extends CompletionStage<byte[]>> work) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Removes the answer of a key, so that the next caller of {@link #once} works.
@@ -370,7 +392,9 @@ public interface RedissonLocks {
      * @param name of the answer
      * @return whether there was one
      */
-    boolean forget(String name);
+    default boolean forget(String name) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Tells of each loss of a lock of this client: the server says that it is not held any more, or the watchdog could
@@ -390,7 +414,9 @@ public interface RedissonLocks {
      * @return completes on a thread of Redisson's
      * @throws IllegalMonitorStateException if the current thread does not hold it, as far as is known here
      */
-    CompletableFuture<LostLock> lost(RLock lock);
+    default CompletableFuture<LostLock> lost(RLock lock) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Tells of waits, holds and losses, for measures.
@@ -420,7 +446,9 @@ public interface RedissonLocks {
      * @param threadId the thread's id, or the one that was given to {@code lockAsync}
      * @return zero if it is not held, or may be another holder's by now
      */
-    Duration remaining(RLock lock, long threadId);
+    default Duration remaining(RLock lock, long threadId) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Restarts the lease of what the current thread took last, with this one, and renews it no more.
@@ -442,7 +470,9 @@ public interface RedissonLocks {
      * @param threadId the thread's id, or the one that was given to {@code lockAsync}
      * @return whether it was held
      */
-    boolean renew(RLock lock, Duration lease, long threadId);
+    default boolean renew(RLock lock, Duration lease, long threadId) {
+        throw OwnLocks.hasNone();
+    }
 
     /**
      * Asks each master for the module.

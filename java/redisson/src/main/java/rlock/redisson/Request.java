@@ -24,9 +24,8 @@ final class Request {
     /** @param ids of one holder; more than one of plain locks alone, which are taken all or none */
     static Request acquire(List<Hold.Id> ids, long leaseMs, Attempt.Terms terms) {
         Hold.Id first = ids.get(0);
-        Request request = terms.isOnce ? new Request("RLOCK.ONCE")
-                : ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
-        request.isBinary = terms.isOnce;
+        Request request = ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
+        request.isBinary = first.side == Side.ONCE;
         ids.forEach(id -> request.with(id.key));
         request.with(first.holder, leaseMs);
         if (terms.limit > 0) {

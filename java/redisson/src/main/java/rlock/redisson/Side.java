@@ -1,11 +1,12 @@
 package rlock.redisson;
 
-/** Which kind of lock, and which side of it, or that it is a permit: as the commands name them. */
+/** Which kind of lock, and which side of it, that it is a permit, or that an answer does as well: as the commands name them. */
 enum Side {
     PLAIN("RLOCK.ACQUIRE", null),
     READ("RLOCK.RACQUIRE", "READ"),
     WRITE("RLOCK.WACQUIRE", "WRITE"),
-    PERMIT("RLOCK.PACQUIRE", null);
+    PERMIT("RLOCK.PACQUIRE", null),
+    ONCE("RLOCK.ONCE", null);
 
     final String acquire;
     /** What RELEASE is told of it. */

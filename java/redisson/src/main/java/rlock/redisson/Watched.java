@@ -1,6 +1,8 @@
 package rlock.redisson;
 
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 
 /** A lock of which this process knows what it holds. */
 interface Watched {
@@ -22,6 +24,24 @@ interface Watched {
 
     /** From now on what this thread took last has a lease of its own. Whether it was held. */
     CompletableFuture<Boolean> restartLease(long leaseMs, long thread);
+
+    /**
+     * The first of these losses; cancelled when all of them are.
+     *
+     * @param teller on which it completes
+     */
+    static CompletableFuture<LostLock> firstOf(List<CompletableFuture<LostLock>> each, Executor teller) {
+        CompletableFuture<LostLock> first = new CompletableFuture<>();
+        each.forEach(one -> one.whenCompleteAsync((lost, over) -> {
+            if (lost != null) {
+                first.complete(lost);
+            } else if (each.stream().allMatch(CompletableFuture::isCancelled)) {
+                first.cancel(false);
+            }
+        }, teller));
+        first.whenComplete((lost, over) -> each.forEach(one -> one.cancel(false)));
+        return first;
+    }
 
     /** What is by the RLOCK commands, as the given class of these. */
     static <W> W as(Class<W> type, Object lock) {
