@@ -8,6 +8,7 @@ use crate::server::Health;
 use crate::world::{BOTH, LONG_TURN, Move, PERMITS, READ, Setup, Topology, WRITE, World, names};
 use rlock_testing::Random;
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -416,10 +417,10 @@ pub fn many(style: Style, seeds: u64) {
     println!("{}: {seeds} histories, {steps} steps of clients, {:.1?}", style.name, began.elapsed());
 }
 
-/// Something is wrong with these histories on purpose: one of so many must break one of these promises.
-pub fn one_breaks(style: Style, promises: &[&str], seeds: u64) {
-    let broken = quietly(|| (0..seeds).find_map(|seed| Some((seed, lead(style, seed).err()?))));
-    let (seed, broken) = broken.unwrap_or_else(|| panic!("{}: no history of {seeds} breaks a promise", style.name));
+/// Something is wrong with these histories on purpose: one of these seeds must break one of these promises.
+pub fn one_breaks(style: Style, promises: &[&str], mut seeds: Range<u64>) {
+    let broken = quietly(|| seeds.find_map(|seed| Some((seed, lead(style, seed).err()?))));
+    let (seed, broken) = broken.unwrap_or_else(|| panic!("{}: no history breaks a promise", style.name));
     let needed = quietly(|| broken.shortened(style));
     if !promises.iter().any(|promise| broken.why.contains(promise)) {
         replay(&broken.setup, style, &needed, true);
