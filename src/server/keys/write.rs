@@ -39,7 +39,11 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     }
     let name = key.name();
     let holders = [Some((plan.holder, plan.changes)), plan.next];
-    let (key, answer) = write_answer(context, key, plan);
+    // Nearly no plan has an answer, so its work is kept out of the way of all others.
+    let (key, answer) = match plan.answer {
+        None => (key, None),
+        Some(value) => write_answer(context, key, plan, value),
+    };
     let mut lock = LockKey { context, key, is_deleted: false };
     for (holder, changes) in holders.iter().flatten() {
         changes.on_lock_key().iter().for_each(|change| lock.write(*holder, *change));
@@ -60,17 +64,19 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     Ok(())
 }
 
-/// Stores the answer of a plan that has one, and returns its key's name. It comes first: followers have it when the lock ends.
+/// Stores the answer of a plan, and returns its key's name. It comes first: followers have it when the lock ends.
+#[cold]
 fn write_answer<'a>(
     context: &'a Context,
     key: WritableKey<'a>,
     plan: &Plan<'_, Str<'_>, Str<'_>>,
+    value: Str<'_>,
 ) -> (WritableKey<'a>, Option<OwnedStr>) {
-    let stored = plan.changes.on_side_keys().iter().find_map(|change| match change {
+    let end = plan.changes.on_side_keys().iter().find_map(|change| match change {
         Change::StoreAnswer { end } => Some(*end),
         _ => None,
     });
-    let (Some(end), Some(value)) = (stored, plan.answer) else { return (key, None) };
+    let Some(end) = end else { return (key, None) };
     let name = key.name();
     drop(key);
     let answer = names::answer(name.bytes(), OwnedStr::new);
