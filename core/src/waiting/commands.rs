@@ -148,11 +148,12 @@ impl<C> Engine<C> {
         }
         let Opened { record, ahead, overtaken } = self.open(host, key, wish);
         let (grace, now) = (self.grace(host), host.now());
-        let busy = match lock::acquire(&record, wish, ahead, grace, now)? {
+        let verdict = lock::acquire(&record, wish, ahead, grace, now)?;
+        if asked_by == AskedBy::Once && may_begin(&verdict, waiting) && record.answer_may_be_elsewhere() {
+            return Err(Refusal::KeysOnTheirWay.into());
+        }
+        let busy = match verdict {
             Verdict::Granted(effect) => {
-                if asked_by == AskedBy::Once && effect.changes.begins() && record.answer_may_be_elsewhere() {
-                    return Err(Refusal::KeysOnTheirWay.into());
-                }
                 host.commit(record, &Plan::of(wish.holder, &effect.changes), Vec::new())?;
                 self.granted_at_once(host, &[key], overtaken);
                 return Ok(Acquiring::Done(Outcome::Granted { token: effect.token }));
@@ -553,6 +554,14 @@ fn waiter_for<'a, H: Host>(
 pub(super) fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
     let permission = host.permission(None, Purpose::Command);
     if matches!(permission, Permission::Later(_)) { Err(Rejected::StoodStill) } else { Ok(()) }
+}
+
+/// Whether a request begins the lock, now or after a wait.
+fn may_begin(verdict: &Verdict, waiting: Option<Wait<'_>>) -> bool {
+    match verdict {
+        Verdict::Granted(effect) => effect.changes.begins(),
+        Verdict::Busy(_) => waiting.is_some(),
+    }
 }
 
 /// Whether one of these keys is the fencing counter of another: a lock cannot count. It would be found out only when the

@@ -91,7 +91,7 @@ fn an_answer_while_its_slot_moves_reaches_the_callers() {
     assert_eq!(slot.target.say(&once), text("42"));
 }
 
-/// The check is only for a new lead.
+/// The check is only for a new lead, and for a wait for one.
 #[test]
 fn a_leader_goes_on_while_its_slot_moves() {
     let cluster = Cluster::start();
@@ -103,6 +103,9 @@ fn a_leader_goes_on_while_its_slot_moves() {
     assert!(refused.as_error().starts_with("TRYAGAIN the slot of this lock is moving"), "{refused:?}");
     slot.target.say("ASKING");
     assert_eq!(slot.target.say(&format!("RLOCK.ACQUIRE {key} ann 600000")), Reply::Nil);
+    slot.target.say("ASKING");
+    let refused = slot.target.say(&format!("RLOCK.ONCE {key} bob 600000 WAIT 600000"));
+    assert!(refused.as_error().starts_with("TRYAGAIN the slot of this lock is moving"), "it could lead: {refused:?}");
     slot.target.say("ASKING");
     assert_eq!(slot.target.say(&once), Reply::Nil);
     slot.target.say("ASKING");
