@@ -54,7 +54,7 @@ async fn detach(held: Held, place: &Place, server: &Server) -> Result<u8, Failur
         }
     };
     if let Err(failure) = place.write(&format!("{text}\n")) {
-        // Nobody could adopt it.
+        // No process could adopt it.
         let (locks, _) = address::connect(server).await?;
         if let Ok(guard) = locks.adopt(&text).await {
             let _ = guard.release().await;

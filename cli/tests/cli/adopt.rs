@@ -127,7 +127,7 @@ fn without_a_server_nothing_is_run() {
     assert!(!place.has("it-ran"));
 }
 
-/// Nobody could adopt it.
+/// No process could adopt it.
 #[test]
 fn a_text_that_cannot_be_written_leaves_a_free_lock() {
     let (server, mut client) = Server::with_client();

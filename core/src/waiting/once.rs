@@ -21,7 +21,7 @@ pub(super) struct Answering {
     value: Rc<[u8]>,
     /// Later than every ticket that is to be given it.
     before: Ticket,
-    /// The last waiter that was passed, since it does not wait by ONCE.
+    /// The last waiter that the sweep has passed: it does not wait by ONCE.
     passed: Option<Ticket>,
 }
 

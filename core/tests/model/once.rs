@@ -127,7 +127,7 @@ fn an_answer_comes_at_whatever_place_and_even_if_it_is_gone_by_then() {
 }
 
 #[test]
-fn who_came_after_the_answer_waits_for_the_next() {
+fn a_caller_after_the_answer_waits_for_the_next() {
     let mut scene = Scene::new();
     scene.node.host.turn.set(1);
     scene.advance(0);
@@ -198,11 +198,11 @@ fn a_stored_answer_comes_before_a_lead() {
     scene.run_plain(Plain::Set { key: ANSWER, value: b"copied", at: None });
     assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
     assert_eq!(scene.heard(2), "$6 copied");
-    assert_eq!(scene.node.host.keyspace.borrow().get(0, b"k"), None, "nobody leads");
+    assert_eq!(scene.node.host.keyspace.borrow().get(0, b"k"), None, "no caller leads");
 }
 
 #[test]
-fn a_grace_gives_answers_and_lets_nobody_lead() {
+fn a_grace_gives_answers_and_no_lead() {
     let mut scene = Scene::new();
     scene.node.host.grace_ms.set(10_000);
     assert_eq!(scene.say(1, "ONCE k ann 10000"), "$-1");
