@@ -100,6 +100,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client-core -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
 	scripts/check-pages.sh
+	scripts/check-words.sh
 	scripts/test-release.sh
 	scripts/test-setup.sh
 	scripts/count-lines.sh
