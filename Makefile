@@ -24,7 +24,7 @@ ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
 
-.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
+.PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
 .PHONY: sim explore core-mutants sim-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
@@ -76,6 +76,10 @@ test-dev: setup module ## run the suite of all clients on `rlock dev`, the serve
 	@scripts/setup.sh clients $(CLIENTS)
 	@scripts/test-clients.sh --dev $(CLIENTS)
 
+test-fencing: setup module ## test the storages of docs/fencing.md: PostgreSQL, Redis, HTTP, S3's conditional writes
+	@scripts/setup.sh fencing
+	@scripts/test-clients.sh --fencing
+
 test-peers: setup module ## run other projects' own lock tests on rlock; some: PEERS="redis-py redlock"
 	@scripts/setup.sh clients python node java
 	@scripts/test-peers.sh $(PEERS)
@@ -109,7 +113,7 @@ fmt: ## format the sources
 	@scripts/setup.sh lint
 	cargo fmt --all
 
-docs: ## copy the snippets of tests into docs/spring.md and README.md
+docs: ## copy the snippets of tests into docs/fencing.md, docs/spring.md, docs/testing.md and README.md
 	scripts/snippets.sh
 
 package: ## pack and build the client and the command as a registry would get them; nothing is uploaded
@@ -225,7 +229,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
-		test-dev test-deploys test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants sim-mutants client-mutants \
+		test-dev test-deploys test-fencing test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants sim-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"

@@ -8,16 +8,16 @@
 # reads the package lists first, and keeps the distribution's server from being started. scripts/test-setup.sh types it.
 set -euo pipefail
 
-usage="usage: scripts/setup.sh build|run|test|lint|package|dist|platforms|images|bench|mutants|servers|tcl|bare|clients [python] [node] [go] [java]
+usage="usage: scripts/setup.sh build|run|test|lint|package|dist|platforms|images|bench|mutants|servers|tcl|bare|fencing|clients [python] [node] [go] [java]
        scripts/setup.sh install [--replace] THING..., where the things are:
-cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu musl buildah git python node go java"
+cc c++ openssl libclang rust rustup lint redis tmux tcl valgrind debootstrap qemu musl buildah git python postgresql node go java"
 
 say() { echo "setup: $*" >&2; }
 
 languages="" wanted="" no_remove=--no-remove
 purpose=${1:-build}
 case $purpose in
-build | run | test | lint | package | dist | platforms | images | bench | mutants | servers | tcl | bare) ;;
+build | run | test | lint | package | dist | platforms | images | bench | mutants | servers | tcl | bare | fencing) ;;
 clients)
     shift
     languages=${*:-python node go java}
@@ -110,6 +110,8 @@ check() {
 
 has_rust() { is_new 1085 1.85 rustc --version && has cargo; }
 has_server() { is_new 7000 7.0 "${RLOCK_SERVER:-redis-server}" --version; }
+# Debian's programs are not on the PATH.
+has_postgresql() { has initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; }
 has_redis() { has_server && has redis-cli; }
 # rustup has a file of either name even when the component behind it is not there.
 has_lint() { cargo-fmt --version >/dev/null 2>&1 && cargo-clippy --version >/dev/null 2>&1; }
@@ -135,6 +137,7 @@ survey() {
     # To build servers, and for the tests that servers have of their own.
     servers) check cc has_c && check c++ has c++ && check openssl has_openssl && return ;;
     tcl) check tcl has tclsh && return ;;
+    fencing) check python has_python && check postgresql has_postgresql && return ;;
     # Core needs no libclang.
     mutants) check cc has_c && check rust has_rust && return ;;
     esac
@@ -207,6 +210,7 @@ plan() {
     ! { is_missing rust || is_missing lint; } || plan_rust
     ! is_missing redis || plan_redis
     offer python "python3 python3-venv"
+    offer postgresql postgresql
     offer java "default-jdk-headless maven"
     offer node "$(! candidate_from 20000 nodejs || echo nodejs npm)" "Node.js 20 or newer with npm"
     offer go "$(! candidate_from 1024 golang-go || echo golang-go)" "Go 1.24 or newer"
@@ -266,8 +270,8 @@ plan_rustup() {
     esac
 }
 
-# Runs as root, by whichever way. The package of redis-server starts a service, which would sit on port 6379 from then
-# on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either. If an
+# Runs as root, by whichever way. The packages of redis-server and postgresql start a service, which would sit on its port from
+# then on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either. If an
 # installation was interrupted, dpkg wants to end that first.
 # The arguments begin with --no-remove, unless --replace was asked for: another Rust that somebody installed by apt is not
 # thrown out by a build.
@@ -284,7 +288,9 @@ if [ ! -e $policy ]; then
 fi
 dpkg --configure -a 1>&2
 apt-get install -qq -y --no-install-recommends -o APT::Status-Fd=3 "$@" </dev/null 3>&1 1>&2
-case " $* " in *" redis-server "*) update-rc.d redis-server disable 1>&2 ;; esac
+for service in redis-server postgresql; do
+    case " $* " in *" $service "*) update-rc.d $service disable 1>&2 ;; esac
+done
 '
 
 # What apt-get writes to its Status-Fd, as a line that changes at a terminal, and elsewhere a line for each quarter.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/test-clients.sh [--dev] [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
+# scripts/test-clients.sh [--dev | --fencing] [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
 # the suite that every client has to pass (clients/conformance), with servers of its own.
 #
 # The languages are tested at the same time, each on a server of its own and all on one cluster of three masters. The tests
@@ -7,13 +7,17 @@
 # for a client stays in target/clients, so that the sources stay clean. Java has the suite alone: java/ has tests of its own.
 #
 # --dev: only the suite, on `rlock dev` in place of servers with the module.
+# --fencing: only the storages of docs/fencing.md, by the client for Python.
 #
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-known="python node go java" dev=""
-[ "${1-}" != --dev ] || { dev=yes && shift; }
+known="python node go java" dev="" fencing=""
+case ${1-} in
+--dev) dev=yes && shift ;;
+--fencing) fencing=yes && set -- python ;;
+esac
 clients=${*:-$known}
 for client in $clients; do
     [[ " $known " == *" $client "* ]] ||
@@ -28,10 +32,20 @@ module=$(realpath "$module")
 server=${RLOCK_SERVER:-redis-server}
 
 # What the helpers for users' own tests start.
-cargo build --quiet -p rlock-cli
+[ "$fencing" ] || cargo build --quiet -p rlock-cli
 export RLOCK_BIN=$target/debug/rlock
 
-python_tests() { PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q clients/python/tests; }
+# Storages that need nothing else are tested with the client.
+python_tests() {
+    if [ "$fencing" ]; then
+        "$work/python/bin/pip" install --quiet --disable-pip-version-check -r tests/fencing/requirements.txt
+        pytest tests/fencing
+    else
+        pytest clients/python/tests
+        pytest tests/fencing/test_redis.py tests/fencing/test_http.py
+    fi
+}
+pytest() { PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q "$@"; }
 
 # In a copy, as Node looks for packages beside the program.
 node_tests() {
@@ -123,10 +137,12 @@ for test in $tests; do
     echo "== $client" && cat "$dir/$client"
 done
 tests=""
-echo "== all"
-(set +m; all_tests) </dev/null &
-tests=all=$!
-result all "${tests#*=}"
-tests=""
+if [ -z "$fencing" ]; then
+    echo "== all"
+    (set +m; all_tests) </dev/null &
+    tests=all=$!
+    result all "${tests#*=}"
+    tests=""
+fi
 printf '\n%s' "$table"
 exit "$failed"
