@@ -1,4 +1,4 @@
-"""Redis as the storage: on the locks' own server, and on a cluster, where value and lock are on different nodes."""
+"""Redis as the storage: on the locks' own server, and on a cluster, which does not have the lock."""
 
 import os
 from functools import cache

@@ -113,7 +113,7 @@ class Body(io.BytesIO):
 
 
 def refusing(place, status, code):
-    """A client whose first PutObject gets this response, which moto does not have."""
+    """A client that gets this response, which moto does not have, to its first PutObject."""
     response = AWSResponse(place, status, {}, Body(f"<Error><Code>{code}</Code></Error>".encode()))
     return before_the_first_put(place, lambda: response)
 
