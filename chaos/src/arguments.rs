@@ -5,21 +5,28 @@ use std::io;
 use std::path::PathBuf;
 
 pub const USAGE: &str = "\
-usage: rlock-chaos run [--seed N] [--seconds N] [--world NAME]... [--directory PATH] [--until-violation]
+usage: rlock-chaos run [--seed N] [--seconds N | --failovers N] [--world NAME]... [--directory PATH] [--build TEXT]
+                       [--until-violation]
        rlock-chaos tell DIRECTORY
+       rlock-chaos join FILE...
        rlock-chaos figures FILE...
 
 run      plays rounds of clients and faults on servers of ours (RLOCK_SERVER, RLOCK_MODULE), and judges each round's history
 tell     judges the history that a round left in a directory, and tells how what broke a promise came about
+join     the figures of all runs that are in the files, those of one server and build in one
 figures  a page with the figures of all runs that are in the files
 
 worlds: single durable replicated sentinel cluster; and those of failovers alone: replicated-unprotected
 replicated-protected sentinel-unprotected sentinel-protected cluster-unprotected cluster-protected, together: failovers.
-Without --world: the five, and the failovers of one world, by the seed";
+Without --world: the five. With --failovers: until so many had locks that the new master lacked, in each world of failovers";
 
 pub struct Options {
     pub seed: u64,
     pub seconds: u64,
+    /// How many failovers with exposed locks there must be in each world, whatever time that takes.
+    pub failovers: Option<u64>,
+    /// The commit that was run, for the page.
+    pub build: String,
     pub worlds: Vec<Stage>,
     /// Where the histories are written. Those in which nothing is wrong are removed.
     pub directory: PathBuf,
@@ -31,6 +38,8 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
     let mut options = Options {
         seed: 1,
         seconds: 60,
+        failovers: None,
+        build: String::new(),
         worlds: Vec::new(),
         directory: PathBuf::from("target/chaos"),
         until_violation: false,
@@ -39,6 +48,8 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
         match option.as_str() {
             "--seed" => options.seed = number(&option, arguments.next())?,
             "--seconds" => options.seconds = number(&option, arguments.next())?,
+            "--failovers" => options.failovers = Some(number(&option, arguments.next())?),
+            "--build" => options.build = value(&option, arguments.next())?,
             "--world" => {
                 let name = value(&option, arguments.next())?;
                 let worlds = Stage::by_name(&name);
@@ -53,7 +64,7 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
         }
     }
     if options.worlds.is_empty() {
-        options.worlds = Stage::of_a_run(options.seed);
+        options.worlds = Stage::of_a_run();
     }
     Ok(options)
 }

@@ -44,6 +44,7 @@ fn carry_out(mut arguments: impl Iterator<Item = String>) -> io::Result<bool> {
             clients::work(Path::new(&plan), number("work", arguments.next())?);
         }
         "tell" => return tell(Path::new(&value("tell", arguments.next())?)),
+        "join" => print!("{}", run::joined(&arguments.map(PathBuf::from).collect::<Vec<_>>())?),
         "figures" => print!("{}", run::page(&arguments.map(PathBuf::from).collect::<Vec<_>>())?),
         "help" | "--help" | "-h" => println!("{USAGE}"),
         other => return Err(misuse(format!("there is no command named {other:?}"))),

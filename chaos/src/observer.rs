@@ -6,6 +6,8 @@ mod reading;
 mod tests;
 mod watch;
 
+pub use reading::sample;
+
 use crate::history::Journal;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};

@@ -3,7 +3,7 @@
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
-use super::verdict::{FORGOTTEN, HELD_TWICE, ONE_HOLDER, Verdict};
+use super::verdict::{FORGOTTEN, ONE_HOLDER, Verdict};
 use crate::history::Moment;
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,7 +14,6 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let pieces = Surroundings::of(lock).certain();
     verdict.figures.add("holds certain", pieces.iter().filter(|piece| piece.from < piece.until).count() as u64);
     let broken = overlaps(&pieces, |piece| piece.until_for_others);
-    verdict.figures.add(HELD_TWICE, broken.len() as u64);
     for (earlier, later) in &broken {
         let (earlier, later) = (&pieces[*earlier], &pieces[*later]);
         let what = format!(

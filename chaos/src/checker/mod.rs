@@ -9,6 +9,7 @@ mod by_lock;
 mod certain;
 mod dropped;
 mod exclusion;
+mod exposed;
 mod forbidden;
 mod ghosts;
 mod limits;
@@ -30,6 +31,7 @@ mod tests;
 #[cfg(test)]
 mod written;
 
+pub use exposed::Failovers;
 pub use verdict::{Promise, Verdict, Violation};
 
 use crate::history::{Answer, Operation, Record, pair};
@@ -68,6 +70,7 @@ pub fn check(records: &[Record]) -> Verdict {
     }
     order::check(&locks, &mut verdict);
     sets::check(&locks, &mut verdict);
+    exposed::check(records, &locks, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

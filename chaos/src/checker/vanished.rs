@@ -3,7 +3,7 @@
 use super::by_lock::LockHistory;
 use super::verdict::{Verdict, WAITERS_ARE_ANSWERED};
 use super::waits::{Wait, waits};
-use crate::history::{Moment, Operation};
+use crate::history::{Moment, Operation, WaitsBy};
 use std::time::Duration;
 
 /// What an answer may take on a machine that does much at once.
@@ -17,6 +17,9 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     for wait in waits(lock) {
         let Some(&step) = askers.get(wait.waiting.holder.as_str()) else { continue };
         let Some(missed) = missed(lock, &wait) else { continue };
+        if has_no_connection(&wait.waiting.by) {
+            continue;
+        }
         // Also of whoever gave up by itself it is known when. Others have waited until their process ended.
         let answered = step.answer.as_ref().map_or(lock.troubles.clients_end, |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
@@ -28,6 +31,11 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             verdict.violations.push(lock.violation(WAITERS_ARE_ANSWERED, missed, what, &[step]));
         }
     }
+}
+
+/// A session that no client attends is replied nothing.
+fn has_no_connection(by: &WaitsBy) -> bool {
+    matches!(by, WaitsBy::Ticket { connection: None, .. })
 }
 
 /// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,

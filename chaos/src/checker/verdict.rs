@@ -1,5 +1,6 @@
 //! What the checker says about a history, as data and for a terminal.
 
+use super::exposed::Failovers;
 use crate::history::Moment;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -15,6 +16,9 @@ pub struct Verdict {
     /// Where a promise ends: how often it did, and of how many times.
     pub counted: BTreeMap<String, (u64, u64)>,
     pub figures: Figures,
+    /// By their kind.
+    #[serde(default)]
+    pub failovers: BTreeMap<String, Failovers>,
 }
 
 /// In words: one of these below, or what was seen broken by whoever wrote the history.
@@ -26,9 +30,6 @@ impl Promise {
         Self(Cow::Borrowed(words))
     }
 }
-
-/// The name of the figure.
-pub const HELD_TWICE: &str = "two holders";
 
 pub const FORGOTTEN: &str = "a failover forgot a lock";
 
@@ -84,6 +85,11 @@ impl Figures {
         self.0.get(name).copied().unwrap_or(0)
     }
 
+    /// Forgets all others.
+    pub fn keep(&mut self, names: &[&str]) {
+        self.0.retain(|name, _| names.contains(&name.as_str()));
+    }
+
     /// Of what is called the longest, the longest counts, and of all else the sum.
     pub fn add(&mut self, name: &str, value: u64) {
         let known = self.0.entry(name.to_owned()).or_default();
@@ -97,11 +103,6 @@ impl Verdict {
             let known = self.counted.entry(what.to_owned()).or_default();
             *known = (known.0 + times, known.1 + of);
         }
-    }
-
-    /// How many locks had two holders, be it forgiven or not.
-    pub fn held_twice(&self) -> u64 {
-        self.counted.get(FORGOTTEN).map_or(0, |(times, _)| *times) + self.figures.of(HELD_TWICE)
     }
 
     /// A few of each promise: more of the same tell nothing new.
@@ -122,6 +123,9 @@ impl Verdict {
         for (what, (times, of)) in other.counted {
             self.count(&what, times, of);
         }
+        for (by, failovers) in other.failovers {
+            *self.failovers.entry(by).or_default() += failovers;
+        }
         self.violations.extend(other.violations);
     }
 }
@@ -140,6 +144,13 @@ impl Display for Verdict {
         }
         for (what, (times, of)) in &self.counted {
             writeln!(out, "{what}: {times} of {of}")?;
+        }
+        for (by, it) in &self.failovers {
+            let Failovers { all, exposed, locks, doubled, locks_doubled } = it;
+            writeln!(
+                out,
+                "failovers, {by}: {all}, {exposed} with {locks} exposed locks; with two holders {doubled}, {locks_doubled}"
+            )?;
         }
         if self.violations.is_empty() {
             return writeln!(out, "No promise was broken.");

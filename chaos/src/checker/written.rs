@@ -1,10 +1,13 @@
 //! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
 
-use super::{Promise, check};
+use super::{Failovers, Promise, check};
 use crate::history::{
-    Answer, By, Call, Holding, Moment, Reach, Record, Request, Sample, Side, Trouble, Waiting, WaitsBy,
+    Answer, By, Call, Holding, Moment, Promotion, Reach, Record, Request, Sample, Side, Trouble, Waiting, WaitsBy,
 };
 use std::time::Duration;
+
+/// The kind of all failovers here.
+const BY: &str = "killed";
 
 #[derive(Default)]
 pub struct Written {
@@ -229,6 +232,14 @@ impl Written {
         self
     }
 
+    /// A new master, which knew the lock with these holders.
+    pub fn promoted(mut self, (from, until): (u64, u64), holders: &[&str]) -> Self {
+        let knew = [(self.lock(), holders.iter().map(|holder| (*holder).to_owned()).collect())].into();
+        let (from, until, server, by) = (ms(from), ms(until), "b".to_owned(), BY.to_owned());
+        self.records.push(Record::Promoted(Promotion { from, until, server, by, knew }));
+        self
+    }
+
     pub fn forbade(mut self, (from, until): (u64, u64)) -> Self {
         let (from, until, server, what) = (ms(from), ms(until), "a".to_owned(), "FullMemory".to_owned());
         self.records.push(Record::Forbade { from, until, server, what });
@@ -247,6 +258,10 @@ impl Written {
 
     pub fn breaks(self, promise: Promise) -> bool {
         self.broken().contains(&promise)
+    }
+
+    pub fn failovers(self) -> Option<Failovers> {
+        check(&self.records()).failovers.get(BY).copied()
     }
 
     pub fn counted(self, what: &str) -> Option<(u64, u64)> {

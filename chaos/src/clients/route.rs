@@ -24,8 +24,9 @@ pub struct Redirection {
 impl Route {
     pub fn to(address: &Address, line: u32, random: Random) -> Self {
         let ports = match address {
-            Address::Lines { ports } => vec![ports[line as usize % ports.len()]],
-            Address::Sentinels { master, .. } => vec![*master],
+            Address::Lines { ports } | Address::Sentinels { lines: ports, .. } => {
+                vec![ports[line as usize % ports.len()]]
+            }
             Address::Cluster { ports } => ports.clone(),
         };
         Self { ports, places: HashMap::new(), random }

@@ -1,67 +1,127 @@
-//! Failovers to a replica that lacks what was granted last, each in three acts: the line between the master and its
-//! replicas is held, so that what is granted meanwhile is known to the master alone; the master is killed, stands still, or
-//! lives on, cut off; and a replica takes over with what it has.
+//! Failovers alone. Most are to a replica that lacks what was granted last, in three acts: the network between the master and
+//! its replicas loses what they send, so that the master alone knows what it grants meanwhile; the master is killed, stalls,
+//! or lives on, cut off; and a replica takes over with what it has. Others are planned, and the server promises that nothing
+//! is lost.
 //!
-//! Nobody else troubles the servers then, so two holders of one lock are the failover's doing. Where servers are protected
+//! Nothing else troubles the servers then, so two holders of one lock are the failover's doing. Where servers are protected
 //! there must be none, and so the checker forgives nothing.
 
-use super::{AT_ONCE, Begun, Class, Kind, Outcome, Progress, Scene, crews, kind};
-use crate::history::Reach;
-use crate::worlds::{LONGEST_LEASE_MS, Play, World, WorldKind};
-use rlock_testing::Random;
-use rlock_testing::network::Order;
+use super::replicated::clocks_apart;
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, crews, kind};
+use crate::history::{Moment, Promotion, Reach, Record};
+use crate::observer::sample;
+use crate::worlds::{Node, Play, World, WorldKind};
+use rlock_testing::ServerVersion;
+use rlock_testing::network::{Order, Sender};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const KILL: Kind =
-    kind("kill a master whose line is held", Class::Topology, 4, AT_ONCE, |scene| begin(scene, Fate::Dies));
-const FREEZE: Kind =
-    kind("freeze a master whose line is held", Class::Topology, 2, AT_ONCE, |scene| begin(scene, Fate::StandsStill));
-const CUT_OFF: Kind =
-    kind("cut off a master that lives on", Class::Topology, 2, AT_ONCE, |scene| begin(scene, Fate::LivesOn));
+const TOPOLOGY: Class = Class::Topology;
 
-/// What may happen, of which one comes in each round.
-pub fn kinds(kind: WorldKind) -> &'static [Kind] {
-    match kind {
-        // Its nodes speak by a bus that leads through no network of ours, so none can be cut off.
-        WorldKind::Cluster => &[KILL, FREEZE],
-        _ => &[KILL, FREEZE, CUT_OFF],
-    }
+const KILL: Kind = kind("killed", TOPOLOGY, 4, AT_ONCE, |scene| begin(scene, "killed", Cut::BothWays, Fate::Dies));
+const FREEZE: Kind =
+    kind("stalled", TOPOLOGY, 3, AT_ONCE, |scene| begin(scene, "stalled", Cut::BothWays, Fate::Stalls));
+const CUT_OFF: Kind = kind("cut off, lives on", TOPOLOGY, 4, AT_ONCE, |scene| {
+    begin(scene, "cut off, lives on", Cut::BothWays, Fate::LivesOn)
+});
+const DEAF_REPLICA: Kind =
+    kind(NO_CHANGES, TOPOLOGY, 2, AT_ONCE, |scene| begin(scene, NO_CHANGES, Cut::Changes, Fate::Dies));
+const DEAF_MASTER: Kind =
+    kind(NO_WORD, TOPOLOGY, 1, AT_ONCE, |scene| begin(scene, NO_WORD, Cut::Confirmations, Fate::Dies));
+
+const NO_CHANGES: &str = "killed, the replica did not hear it";
+const NO_WORD: &str = "killed, it did not hear the replica";
+
+/// What a server does itself when it is told to hand over.
+const FAILOVER: &str = "FAILOVER";
+const COORDINATED: &str = "SENTINEL FAILOVER COORDINATED";
+const CLUSTER_FAILOVER: &str = "CLUSTER FAILOVER";
+const SHUTDOWN_FAILOVER: &str = "SHUTDOWN FAILOVER";
+
+/// The failovers in which the server promises that nothing is lost.
+pub const PLANNED: [&str; 4] = [FAILOVER, COORDINATED, CLUSTER_FAILOVER, SHUTDOWN_FAILOVER];
+
+const BY_FAILOVER: Kind = kind(FAILOVER, TOPOLOGY, 1, AT_ONCE, |scene| {
+    hand_over(scene, FAILOVER, |world, old, _| Ok(world.nodes[old].say("FAILOVER TIMEOUT 5000").map(drop)?))
+});
+const BY_COORDINATION: Kind = kind(COORDINATED, TOPOLOGY, 2, AT_ONCE, |scene| {
+    hand_over(scene, COORDINATED, |world, _, _| world.fail_over_by_sentinels(&["COORDINATED"]))
+});
+const BY_CLUSTER_FAILOVER: Kind = kind(CLUSTER_FAILOVER, TOPOLOGY, 1, AT_ONCE, |scene| {
+    hand_over(scene, CLUSTER_FAILOVER, |world, _, new| Ok(world.nodes[new].say("CLUSTER FAILOVER").map(drop)?))
+});
+const BY_SHUTDOWN: Kind = kind(SHUTDOWN_FAILOVER, TOPOLOGY, 2, AT_ONCE, |scene| {
+    hand_over(scene, SHUTDOWN_FAILOVER, |world, old, _| world.nodes[old].shut_down("SHUTDOWN FAILOVER"))
+});
+
+/// What may happen there on the server under test.
+pub fn kinds(kind: WorldKind) -> Vec<Kind> {
+    let mut kinds = vec![KILL, FREEZE, CUT_OFF, DEAF_REPLICA, DEAF_MASTER];
+    kinds.extend(match kind {
+        WorldKind::Cluster => vec![BY_CLUSTER_FAILOVER, BY_SHUTDOWN],
+        WorldKind::Sentinel => vec![BY_COORDINATION],
+        _ => vec![BY_FAILOVER],
+    });
+    let lacks = lacks();
+    kinds.retain(|kind| !lacks.contains(&kind.name));
+    kinds
 }
 
-/// What else may happen beside it: to clients alone.
+/// The planned failovers that the server under test does not know.
+pub fn lacks() -> Vec<&'static str> {
+    let version = ServerVersion::under_test();
+    let since = |major, minor| version.valkey && (version.major, version.minor) >= (major, minor);
+    let all = [(COORDINATED, since(9, 1)), (SHUTDOWN_FAILOVER, since(9, 0))];
+    all.into_iter().filter(|(_, is_known)| !is_known).map(|(name, _)| name).collect()
+}
+
+/// What else may happen at the same time: to clients alone.
 pub const BESIDE: &[Kind] = crews::KINDS;
 
-/// Of a hundred lines that are held, those for longer than any lease: the replica has heard of nothing that is held then.
-/// Of the others the master ends while it is sure of its replicas, so that it is the grace that matters.
-const HELD_LONG: u8 = 40;
-const LONG_MS: (u64, u64) = (LONGEST_LEASE_MS + 100, LONGEST_LEASE_MS + 600);
-const SHORT_MS: (u64, u64) = (300, 900);
+/// For how long nothing arrives while all else is as before: for less than a protected master takes to stop, so that it
+/// grants locks up to its end.
+const CUT_MS: (u64, u64) = (600, 1_500);
 
-/// Of a hundred masters of a cluster, those whose replica is told to take over at once. Its nodes take longer than most
-/// leases to agree on that.
-const TOLD_TO_TAKE_OVER: u8 = 60;
+/// Of a hundred replacements that a cluster's replica or the sentinels could make by themselves, those on command: at
+/// once, and not after the time that a server has to be silent.
+const ON_COMMAND: u8 = 50;
 
-/// When we make a replica the master though the old one lives on: once that one has stopped for sure, which the settings
-/// promise after the lag of 1 s and 4 s.
+/// When we make a replica the master though the old one lives on: under the protection once that one has stopped for sure,
+/// which the settings promise after the lag of 1 s and 4 s.
 const STOPPED_MS: (u64, u64) = (5_000, 5_400);
 
 /// For how long there are two masters then.
 const DIVIDED_MS: (u64, u64) = (500, 2_000);
 
+/// Servers give up a planned failover sooner than that.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(15);
+
+/// Which of what a master and its replicas send each other is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    BothWays,
+    /// The replica does not hear the master, which goes on counting it as a good replica.
+    Changes,
+    /// The master does not hear the replica, which has all that is granted.
+    Confirmations,
+}
+
 /// What becomes of the master.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Dies,
-    StandsStill,
+    Stalls,
     LivesOn,
+    /// It hands over.
+    Planned,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// The master knows what no replica does.
-    Held,
-    /// Its replica is made a master by us, and clients of the second line find that one.
-    Divided,
+    Cut,
+    /// There is a new master. An old one that lives on keeps the clients of the first line.
+    Promoted,
     /// Others make a replica the master.
     Awaited,
     /// Another one is the master, and this one may not know it.
@@ -71,124 +131,215 @@ enum Act {
 }
 
 struct Failover {
+    name: &'static str,
     fate: Fate,
     act: Act,
     until: Instant,
     divided: Duration,
     old: usize,
-    /// Who takes over, where that is known beforehand.
+    /// The replica that takes over, where that is known beforehand.
     new: usize,
-    /// It is told so, in a cluster.
+    /// It takes over on command.
     is_told: bool,
     server: String,
+    /// When no replica was a master yet.
+    looked: Moment,
 }
 
-fn begin(scene: &mut Scene, fate: Fate) -> Outcome {
-    let old = scene.a_master();
+fn begin(scene: &mut Scene, name: &'static str, cut: Cut, fate: Fate) -> Outcome {
+    let (old, new) = masters(scene)?;
     let (world, random) = (&scene.world, &mut scene.random);
-    let replicas = world.replicas_of(old);
-    let new = *replicas.first().ok_or("no replica follows")?;
-    if world.kind != WorldKind::Cluster && replicas.len() < world.nodes.len() - 1 {
-        return Err("not all replicas follow yet".to_owned());
-    }
-    let held = held(world.kind, fate, random);
-    let orders: &[Order] = match fate {
-        Fate::LivesOn => &Order::LOSE_ALL,
-        Fate::Dies | Fate::StandsStill => &[Order::LoseOfReplicas],
-    };
-    orders.iter().for_each(|order| world.line_to(old).obey(*order));
+    let lasts = Duration::from_millis(random.between(match (fate, world.kind, world.play) {
+        (Fate::LivesOn, WorldKind::Replicated, Play::Protected) => STOPPED_MS,
+        // The sentinels and the other nodes decide.
+        (Fate::LivesOn, WorldKind::Sentinel | WorldKind::Cluster, _) => AT_ONCE,
+        _ => CUT_MS,
+    }));
+    cut_off(world, old, cut, fate);
     let server = world.nodes[old].name.clone();
-    let what = match fate {
-        Fate::Dies => "is killed",
-        Fate::StandsStill => "stands still",
-        Fate::LivesOn => "lives on",
-    };
-    let words = format!("no replica hears of server {server} any more, which {what} after {held:?}, and is replaced");
+    let words =
+        format!("no replica hears of server {server} any more, which is {name} after {lasts:?}, and is replaced");
     let is_covered = world.play == Play::Protected;
     let effects = vec![
         (words, Reach::Failover { server: server.clone(), is_covered }),
         (format!("the clocks of server {server} and of others differ"), Reach::ClocksApart { server: server.clone() }),
     ];
-    let (until, divided) = (Instant::now() + held, Duration::from_millis(random.between(DIVIDED_MS)));
-    let is_told = random.is(TOLD_TO_TAKE_OVER);
-    let mut failover = Failover { fate, act: Act::Held, until, divided, old, new, is_told, server };
-    Ok(Begun::until(effects, move |scene| failover.go_on(scene.world)))
+    let lives_on = fate == Fate::LivesOn;
+    let divided_ms = if lives_on { random.between(DIVIDED_MS) } else { 0 };
+    let (until, divided) = (Instant::now() + lasts, Duration::from_millis(divided_ms));
+    let is_told = !lives_on && random.is(ON_COMMAND);
+    let (act, looked) = (Act::Cut, Moment::now());
+    let mut failover = Failover { name, fate, act, until, divided, old, new, is_told, server, looked };
+    Ok(Begun::until(effects, move |scene| failover.go_on(scene)))
 }
 
-/// For how long the line is held while all else is as before.
-fn held(kind: WorldKind, fate: Fate, random: &mut Random) -> Duration {
-    let span = match (fate, kind) {
-        (Fate::LivesOn, WorldKind::Replicated) => STOPPED_MS,
-        // The sentinels decide.
-        (Fate::LivesOn, _) => AT_ONCE,
-        _ if random.is(HELD_LONG) => LONG_MS,
-        _ => SHORT_MS,
+fn cut_off(world: &World, old: usize, cut: Cut, fate: Fate) {
+    let orders: &[Order] = match (fate, cut) {
+        (Fate::LivesOn, _) if world.kind != WorldKind::Cluster => &Order::LOSE_ALL,
+        (_, Cut::BothWays) => &Order::LOSE_ALL_OF_REPLICAS,
+        (_, Cut::Changes) => &[Order::LoseOfReplicas(Sender::Server)],
+        (_, Cut::Confirmations) => &[Order::LoseOfReplicas(Sender::Client)],
     };
-    Duration::from_millis(random.between(span))
+    orders.iter().for_each(|order| world.line_to(old).obey(*order));
+    if fate == Fate::LivesOn && world.kind == WorldKind::Cluster {
+        world.cut_off_bus(old);
+    }
+}
+
+/// `how` tells a server to hand over: the place of the master and of its replica.
+fn hand_over(
+    scene: &mut Scene,
+    name: &'static str,
+    how: fn(&mut World, usize, usize) -> Result<(), String>,
+) -> Outcome {
+    let (old, new) = masters(scene)?;
+    let looked = Moment::now();
+    how(scene.world, old, new)?;
+    let world = &scene.world;
+    let server = world.nodes[old].name.clone();
+    let effects = planned(world, name, old);
+    let until = Instant::now() + GIVEN_UP_AFTER;
+    let (fate, act, divided, is_told) = (Fate::Planned, Act::Awaited, Duration::ZERO, true);
+    let mut failover = Failover { name, fate, act, until, divided, old, new, is_told, server, looked };
+    Ok(Begun::until(effects, move |scene| failover.go_on(scene)))
+}
+
+/// It excuses nothing, except that without a grace leases end by the clock of the new master.
+fn planned(world: &World, name: &str, old: usize) -> Effects {
+    let server = &world.nodes[old].name;
+    let mut effects = if world.play == Play::Protected { Vec::new() } else { clocks_apart(world, old) };
+    effects.push((format!("{name} of server {server}"), Reach::Failover { server: server.clone(), is_covered: true }));
+    effects.push((format!("{name}: the clocks differ"), Reach::ClocksApart { server: server.clone() }));
+    effects
+}
+
+/// A master, and a replica of it.
+fn masters(scene: &mut Scene) -> Result<(usize, usize), String> {
+    let old = scene.a_master();
+    let world = &scene.world;
+    let replicas = world.replicas_of(old);
+    let new = *replicas.first().ok_or("no replica follows")?;
+    if world.kind != WorldKind::Cluster && replicas.len() < world.nodes.len() - 1 {
+        return Err("not all replicas follow yet".to_owned());
+    }
+    Ok((old, new))
 }
 
 impl Failover {
     /// The next step. Each can be done again if it failed.
-    fn go_on(&mut self, world: &mut World) -> Result<Progress, String> {
+    fn go_on(&mut self, scene: &mut Scene) -> Result<Progress, String> {
         let before = self.act;
+        let world = &mut *scene.world;
         self.act = match before {
-            Act::Held | Act::Divided if Instant::now() < self.until => before,
-            Act::Held => self.strike(world)?,
-            Act::Divided => {
-                world.make_master(self.new);
-                Act::Replaced
+            Act::Cut | Act::Promoted if Instant::now() < self.until => before,
+            Act::Cut => self.strike(scene)?,
+            Act::Promoted => self.unite(world),
+            Act::Awaited if self.is_given_up() => {
+                world.start_again(self.old)?;
+                return Ok(Progress::Over);
             }
-            Act::Awaited => self.watch(world)?,
+            Act::Awaited => self.watch(scene)?,
             Act::Replaced => self.bring_back(world)?,
             Act::Demoted => return self.settle(world),
         };
         Ok(if self.act == Act::Demoted && before != Act::Demoted { Progress::Harmless } else { Progress::NotYet })
     }
 
-    fn strike(&mut self, world: &mut World) -> Result<Act, String> {
+    /// A planned failover may come to nothing.
+    fn is_given_up(&self) -> bool {
+        self.fate == Fate::Planned && Instant::now() > self.until
+    }
+
+    fn strike(&mut self, scene: &mut Scene) -> Result<Act, String> {
+        let world = &mut *scene.world;
         match self.fate {
             Fate::Dies => world.nodes[self.old].kill(),
-            Fate::StandsStill => world.nodes[self.old].freeze(),
-            Fate::LivesOn => {}
+            Fate::Stalls => world.nodes[self.old].freeze(),
+            Fate::LivesOn | Fate::Planned => {}
         }
-        if world.kind == WorldKind::Cluster && self.is_told {
-            world.nodes[self.new].say("CLUSTER FAILOVER TAKEOVER")?;
+        self.looked = Moment::now();
+        match world.kind {
+            WorldKind::Cluster if self.is_told => drop(world.nodes[self.new].say("CLUSTER FAILOVER TAKEOVER")?),
+            // They may be about to do it by themselves.
+            WorldKind::Sentinel if self.is_told => drop(world.fail_over_by_sentinels(&[])),
+            WorldKind::Replicated => drop(world.nodes[self.new].say("REPLICAOF NO ONE")?),
+            _ => {}
         }
-        if world.kind != WorldKind::Replicated {
+        self.watch(scene)
+    }
+
+    fn watch(&mut self, scene: &mut Scene) -> Result<Act, String> {
+        let looked = Moment::now();
+        let Some(new) = self.new_master(scene.world) else {
+            self.looked = looked;
             return Ok(Act::Awaited);
-        }
-        world.nodes[self.new].say("REPLICAOF NO ONE")?;
-        if self.fate == Fate::LivesOn {
-            world.divide(self.new);
-            self.until = Instant::now() + self.divided;
-            return Ok(Act::Divided);
-        }
-        world.make_master(self.new);
-        Ok(Act::Replaced)
-    }
-
-    fn watch(&mut self, world: &mut World) -> Result<Act, String> {
-        self.look_around(world);
-        // A node that cannot be asked counts as what it was.
-        let is_replaced = match world.kind {
-            WorldKind::Cluster => world.nodes[self.new].is_master()?,
-            _ => world.master() != self.old,
         };
-        Ok(if is_replaced { Act::Replaced } else { Act::Awaited })
+        self.note(&scene.world.nodes[new], scene)?;
+        self.new = new;
+        let world = &mut *scene.world;
+        match (self.fate, world.kind) {
+            // Clients find it by themselves.
+            (_, WorldKind::Cluster) => {}
+            (Fate::LivesOn, _) => world.divide(self.old, new),
+            _ => world.make_master(new),
+        }
+        self.until = Instant::now() + self.divided;
+        Ok(Act::Promoted)
     }
 
-    /// Who is a master now. That this one is none any more is told of with the fault.
+    /// The sentinels choose among several replicas.
+    fn new_master(&self, world: &World) -> Option<usize> {
+        let is_master = |place: usize| world.nodes[place].is_master().unwrap_or(false);
+        match world.kind {
+            WorldKind::Sentinel => world.others(self.old).map(|(place, _)| place).find(|place| is_master(*place)),
+            _ => Some(self.new).filter(|place| is_master(*place)),
+        }
+    }
+
+    /// What the new master knows of locks, as long as nothing else has happened.
+    fn note(&self, node: &Node, scene: &Scene) -> Result<(), String> {
+        let mut knew = BTreeMap::new();
+        for lock in scene.world.makeup().popular() {
+            let asked = Moment::now();
+            let reply = node.run(&["RLOCK.INSPECT", &lock, "COUNT", "500"]);
+            // Other nodes of a cluster have the others.
+            let Some(seen) = reply.ok().and_then(|it| sample(&it, (asked, Moment::now()), &node.name, &lock)) else {
+                continue;
+            };
+            knew.insert(lock, seen.holders.into_iter().map(|holding| holding.holder).collect());
+        }
+        if knew.is_empty() {
+            return Err(format!("server {} does not say what it knows", node.name));
+        }
+        let (from, until, by, server) = (self.looked, Moment::now(), self.name.to_owned(), node.name.clone());
+        scene.journal.write(&Record::Promoted(Promotion { from, until, server, by, knew }));
+        Ok(())
+    }
+
+    /// From now on the clients of the first line find the new master, too.
+    fn unite(&self, world: &mut World) -> Act {
+        match world.kind {
+            // A sentinel that does not know it yet would lead them back once the old one wakes.
+            WorldKind::Sentinel if !world.all_sentinels_name(self.new) => return Act::Promoted,
+            WorldKind::Cluster => {}
+            _ => world.make_master(self.new),
+        }
+        Act::Replaced
+    }
+
+    /// The masters now. That this one is none any more is reported with the fault.
     fn look_around(&self, world: &mut World) {
         world.look_around();
         world.changes.retain(|change| !change.servers.contains(&self.server));
     }
 
     /// Clients that were led to the old master have been led elsewhere by now, or are cut off from it before it wakes: it
-    /// believes for a moment that it is the master still, and what it grants then nobody hears of.
+    /// believes for a moment that it is the master still, and no client hears of what it grants then.
     fn bring_back(&self, world: &mut World) -> Result<Act, String> {
         if world.kind == WorldKind::Cluster {
             world.line_to(self.old).obey(Order::Refuse);
             world.line_to(self.old).obey(Order::Cut);
+            world.heal_bus();
         }
         world.nodes[self.old].thaw();
         world.start_again(self.old)?;
@@ -196,7 +347,7 @@ impl Failover {
         if world.kind == WorldKind::Replicated {
             world.follow(world.master())?;
         }
-        // Sentinels reach it by this line.
+        // Sentinels reach it by this connection.
         if world.kind == WorldKind::Sentinel {
             world.line_to(self.old).obey(Order::Heal);
         }
@@ -210,5 +361,18 @@ impl Failover {
     fn settle(&self, world: &mut World) -> Result<Progress, String> {
         self.look_around(world);
         Ok(Progress::over_if(world.replicas().into_iter().all(|place| world.nodes[place].follows())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_planned_is_played_where_the_server_knows_it() {
+        let all: Vec<_> = WorldKind::WITH_REPLICAS.into_iter().flat_map(kinds).map(|kind| kind.name).collect();
+        for name in PLANNED {
+            assert_ne!(all.contains(&name), lacks().contains(&name), "{name}");
+        }
     }
 }

@@ -19,6 +19,7 @@ mod servers;
 mod tests;
 
 pub use crews::Crews;
+pub use failovers::{PLANNED, lacks};
 pub use play::{play, tell_changes};
 pub use schedule::schedule;
 

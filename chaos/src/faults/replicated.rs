@@ -79,7 +79,7 @@ fn divide(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
     world.nodes[new].say("REPLICAOF NO ONE")?;
-    world.divide(new);
+    world.divide(old, new);
     let follow = format!("REPLICAOF 127.0.0.1 {}", world.nodes[new].port);
     let effects = takes_over(world, "a partition with two masters", old, new);
     Ok(replaced(effects, (old, new), old, follow))

@@ -29,14 +29,14 @@ fn of_its_own(kind: WorldKind) -> &'static [Kind] {
 pub fn possible(Stage { kind, play }: Stage) -> Vec<Kind> {
     match play {
         Play::Everything => EVERYWHERE.into_iter().chain([of_its_own(kind)]).flatten().copied().collect(),
-        Play::Unprotected | Play::Protected => [failovers::BESIDE, failovers::kinds(kind)].concat(),
+        Play::Unprotected | Play::Protected => [failovers::BESIDE, &failovers::kinds(kind)].concat(),
     }
 }
 
 /// The faults of a round, in order of when they begin.
 pub fn schedule(stage: Stage, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
-    if stage.play.is_failovers_alone() {
-        return one_failover(stage.kind, random, length);
+    if let Some(each) = stage.play.each_failover() {
+        return only_failovers(stage.kind, each, random, length);
     }
     let kinds = possible(stage);
     let mut faults = Vec::new();
@@ -49,13 +49,15 @@ pub fn schedule(stage: Stage, random: &mut Random, length: Duration) -> Vec<(Dur
     faults
 }
 
-/// Soon, as it takes most of the round; and some trouble to clients.
-fn one_failover(kind: WorldKind, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
-    let mut faults = vec![(QUIET_AT_FIRST, any(failovers::kinds(kind), random))];
+/// One after the other, and some trouble to clients.
+fn only_failovers(kind: WorldKind, each: Duration, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
+    let kinds = failovers::kinds(kind);
+    let mut faults = Vec::new();
     let mut at = QUIET_AT_FIRST;
-    while at + QUIET_AT_LAST < length {
-        at += Duration::from_millis(random.between(PEACE_MS));
-        faults.push((at, any(failovers::BESIDE, random)));
+    while at + each <= length + QUIET_AT_FIRST {
+        faults.push((at, any(&kinds, random)));
+        faults.push((at + Duration::from_millis(random.between(PEACE_MS)), any(failovers::BESIDE, random)));
+        at += each;
     }
     faults
 }
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn where_failovers_are_played_alone_each_round_begins_with_one() {
         for stage in Stage::by_name("failovers") {
-            let round = |seed| schedule(stage, &mut Random::from(seed), Duration::from_secs(11));
+            let round = |seed| schedule(stage, &mut Random::from(seed), stage.play.round().0);
             let first: HashSet<_> = (0..100).map(|seed| round(seed)[0].1.kind.name).collect();
             assert_eq!(first, failovers::kinds(stage.kind).iter().map(|kind| kind.name).collect());
         }

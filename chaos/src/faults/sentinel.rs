@@ -13,7 +13,7 @@ pub const KINDS: &[Kind] = &[
     SWAP,
     KILL_REPLICA,
     kind("have sentinels fail over", Class::Topology, 6, AT_ONCE, |scene| {
-        replace(scene, "SENTINEL FAILOVER", true, |world, _| world.fail_over_by_sentinels())
+        replace(scene, "SENTINEL FAILOVER", true, |world, _| world.fail_over_by_sentinels(&[]))
     }),
     kind("kill the master", Class::Topology, 4, AT_ONCE, |scene| {
         replace(scene, "kill -9 of the master", false, |world, old| {

@@ -8,7 +8,7 @@ mod observed;
 mod operation;
 
 pub use journal::{Journal, read_all};
-pub use observed::{Holding, Reach, Sample, Trouble, Waiting, WaitsBy};
+pub use observed::{Holding, Promotion, Reach, Sample, Trouble, Waiting, WaitsBy};
 pub use operation::{Answer, By, Call, Operation, Request, Side, pair};
 
 use nix::time::{ClockId, clock_gettime};
@@ -31,6 +31,8 @@ pub enum Record {
     Seen(Sample),
     /// Somebody made trouble.
     Troubled(Trouble),
+    /// A replica became the master.
+    Promoted(Promotion),
     /// From one moment to the other the server could certainly not write: it had said so, and was not told otherwise yet.
     Forbade { from: Moment, until: Moment, server: String, what: String },
     /// A figure of the run that is no promise: the longest silence of a server, say.
@@ -45,6 +47,7 @@ impl Record {
             Self::Called(call) => call.at,
             Self::Seen(sample) => sample.asked,
             Self::Troubled(trouble) => trouble.began,
+            Self::Promoted(promotion) => promotion.from,
             Self::Forbade { from, .. } => *from,
             Self::Answered { at, .. }
             | Self::Vouched { at, .. }

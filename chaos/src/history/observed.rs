@@ -2,6 +2,7 @@
 
 use super::{Moment, Side};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What an observer saw of a lock: the answer to one RLOCK.INSPECT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +88,20 @@ pub struct Trouble {
     /// In words, for the story: "kill -9 of server a, which is started again on what it left".
     pub what: String,
     pub reach: Reach,
+}
+
+/// What a replica knew when it became the master.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promotion {
+    /// It was no master yet.
+    pub from: Moment,
+    /// It was the master, and had said what it knew.
+    pub until: Moment,
+    pub server: String,
+    /// The kind of failover.
+    pub by: String,
+    /// The locks that it was asked for, each with its holders.
+    pub knew: BTreeMap<String, Vec<String>>,
 }
 
 /// Whose holds and waits are no longer certain because of it. A hold that was certain is so until the trouble began; one

@@ -21,6 +21,10 @@ const FAMILY: u64 = 5;
 /// Of each lock with answers, how long they are kept, in ms: from and to. Short ones make leaders, long ones outlast a restart.
 const KEPT_MS: [(u64, u64); 3] = [(5, 60), (20, 500), (1_500, 3_000)];
 
+/// Where failovers are all that is tried, each hot lock has clients of so many sorts: with a short hold or a long one, at the
+/// first line or the second.
+const SORTS_OF_EACH: u32 = 4;
+
 /// How a fleet is made up, of which each world has its own.
 #[derive(Clone, Debug)]
 pub struct Makeup {
@@ -33,8 +37,8 @@ pub struct Makeup {
     pub hot: u32,
     /// The many that are rarely wanted by two.
     pub cold: u32,
-    /// If failovers are all that is tried: no lease is longer, and most locks are kept for about as long, so that a
-    /// failover finds them held.
+    /// If failovers are all that is tried: no lease is longer. Each hot lock has clients that keep it for a moment, so that
+    /// it is granted at any time, and others that keep it for as long as this, so that a failover finds it held.
     pub longest_ms: Option<u64>,
 }
 
@@ -45,10 +49,12 @@ impl Makeup {
     /// Without what needs a server's full speed: the servers are many.
     pub const SMALL: Self = Self { processes: 6, commands: 30, scripts: 12, guards: 40, cold: 200, ..Self::ORDINARY };
 
-    /// Few locks, so that somebody wants each of them at any time. And without scripts: they know of no grace, so who has a
-    /// lock beside one of them says nothing.
-    pub const OF_FAILOVERS: Self =
-        Self { commands: 75, scripts: 0, guards: 55, cold: 4, longest_ms: Some(LONGEST_LEASE_MS), ..Self::SMALL };
+    /// If failovers are all that is tried, with so many hot locks. Without scripts: they know of no grace, so a second holder
+    /// next to one of them says nothing.
+    pub const fn of_failovers(hot: u32) -> Self {
+        let (commands, guards) = (hot * SORTS_OF_EACH + 30, hot + 6);
+        Self { processes: 4, commands, scripts: 0, guards, hot, cold: 4, longest_ms: Some(LONGEST_LEASE_MS) }
+    }
 }
 
 impl Makeup {
@@ -73,7 +79,11 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
         let name = format!("{kind:?}-{number}").to_lowercase();
         let (seed, locks, habits) = (random.draw(), wanted(makeup, kind, random), habits(makeup, kind, random));
         let crew = place % crews.len();
-        crews[crew].push(Client { name, seed, kind, line: number, locks, habits });
+        let mut client = Client { name, seed, kind, line: number, locks, habits };
+        if let Some(longest_ms) = makeup.longest_ms {
+            assign(&mut client, makeup, longest_ms);
+        }
+        crews[crew].push(client);
     }
     crews
 }
@@ -154,16 +164,34 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
     };
     match makeup.longest_ms {
         Some(longest_ms) => Habits {
-            lease_ms: random.one_of(&[longest_ms / 2, longest_ms, longest_ms]),
-            hold_ms: random.one_of(&[
-                (0, 20),
-                (longest_ms / 8, longest_ms / 2),
-                (longest_ms / 8, longest_ms / 2),
-                (longest_ms / 2, longest_ms),
-            ]),
+            lease_ms: random.one_of(&[longest_ms / 2, longest_ms]),
+            hold_ms: random.one_of(&[(0, 20), (longest_ms / 8, longest_ms / 2)]),
             comes_back: if kind == ClientKind::Commands { random.one_of(&[50, 90]) } else { 0 },
             ..habits
         },
         None => habits,
     }
 }
+
+/// Gives each hot lock its clients; those that are left have what chance gave them.
+fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
+    let (number, sort) = (client.line % makeup.hot, client.line / makeup.hot);
+    let is_guard = client.kind == ClientKind::Guards;
+    if sort >= if is_guard { 1 } else { SORTS_OF_EACH } {
+        return;
+    }
+    client.locks = vec![lock("hot", number.into())];
+    let others = Habits { reads: 10, stalls: 0, dies: 0, enters_again: 0, gives_up: 0, ..client.habits.clone() };
+    client.habits = if is_guard || sort < 2 {
+        // Held beyond the lease: a release would leave the replica with a holder that is none.
+        let waits_ms = vec![Some(1_000), Some(0)];
+        Habits { lease_ms: longest_ms, waits_ms, rest_ms: (500, 3_000), stalls: 100, comes_back: 0, ..others }
+    } else {
+        let waits_ms = vec![None, Some(200)];
+        Habits { lease_ms: BRIEF_MS, waits_ms, hold_ms: (20, BRIEF_MS / 2), rest_ms: (5, 100), renews: 0, ..others }
+    };
+    client.line = if is_guard { number } else { sort };
+}
+
+/// The lease of clients that keep a lock for a moment. It has ended when a replica takes over that has not heard of its end.
+const BRIEF_MS: u64 = 300;

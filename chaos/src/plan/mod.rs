@@ -29,8 +29,8 @@ pub enum Address {
     /// Lines to whoever is the master; a client goes by one of them. The second may lead elsewhere for a while: so there
     /// are two masters.
     Lines { ports: Vec<u16> },
-    /// Sentinels, and what they call the set; and a line to whoever is the master.
-    Sentinels { ports: Vec<u16>, name: String, master: u16 },
+    /// Sentinels, and what they call the set; and lines to the master, for clients that ask no sentinel.
+    Sentinels { ports: Vec<u16>, name: String, lines: Vec<u16> },
     /// The nodes of a cluster.
     Cluster { ports: Vec<u16> },
 }

@@ -1,10 +1,11 @@
 //! What a run has come to in numbers, for a terminal and for the page of the long runs.
 
-use crate::checker::Verdict;
+use crate::checker::{Failovers, Verdict};
+use crate::faults::{PLANNED, lacks};
 use crate::observer::SILENCE;
-use crate::worlds::{Play, Stage, WorldKind};
+use crate::worlds::{OTHER_MODULE, Play, Stage, WorldKind};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 /// What is shown of each world, by the names of the figures.
 const COLUMNS: [&str; 13] = [
-    "rounds",
+    ROUNDS,
     "operations",
     "grants",
     "after a wait",
@@ -28,43 +29,110 @@ const COLUMNS: [&str; 13] = [
     "violations",
 ];
 
-const SECONDS: &str = "seconds of clients at work";
+const ROUNDS: &str = "rounds";
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// How sure the bound of a risk is.
+const CONFIDENCE: f64 = 0.95;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
-    /// What the server says of itself.
-    server: String,
-    seed: u64,
-    pub seconds: f64,
+    about: About,
+    seeds: BTreeSet<u64>,
+    runs: u64,
+    seconds: u64,
     /// All rounds of a world in one, without what was broken in them.
     worlds: BTreeMap<String, Verdict>,
 }
 
+/// What was run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct About {
+    /// What the server says of itself.
+    server: String,
+    /// The commit of the module and of this program.
+    build: String,
+    /// That of the module which every other server had, if it is another one.
+    other: Option<String>,
+    /// The planned failovers that the server does not know.
+    lacks: Vec<String>,
+}
+
 impl RunFigures {
-    pub fn of(server: &str, seed: u64) -> Self {
-        Self { server: server.to_owned(), seed, ..Self::default() }
+    pub fn of(server: &str, build: &str, seed: u64) -> Self {
+        let other = std::env::var_os(OTHER_MODULE).map(|_| std::env::var("RLOCK_OTHER_BUILD").unwrap_or_default());
+        let lacks = lacks().into_iter().map(str::to_owned).collect();
+        let about = About { server: server.to_owned(), build: build.to_owned(), other, lacks };
+        Self { about, seeds: [seed].into(), runs: 1, ..Self::default() }
     }
 
-    pub fn add(&mut self, stage: Stage, length: Duration, verdict: &Verdict) {
+    pub fn add(&mut self, stage: Stage, verdict: &Verdict) {
         let world = self.worlds.entry(stage.name()).or_default();
         world.join(Verdict { violations: Vec::new(), ..verdict.clone() });
-        world.figures.add("rounds", 1);
-        world.figures.add(SECONDS, length.as_secs());
+        world.figures.add(ROUNDS, 1);
         world.figures.add("violations", verdict.violations.len() as u64);
     }
 
+    pub fn took(&mut self, time: Duration) {
+        self.seconds = time.as_secs();
+    }
+
+    /// How many failovers with exposed locks there were in that world.
+    pub fn exposed(&self, stage: Stage) -> u64 {
+        self.worlds.get(&stage.name()).map_or(0, |world| not_planned(world).exposed)
+    }
+
+    /// Whether the failovers of that world were as many as wanted, and made two holders where nothing prevents it: else they
+    /// show nothing about what prevents it.
+    pub fn shows(&self, stage: Stage, wanted: u64) -> bool {
+        let count = self.worlds.get(&stage.name()).map(not_planned).unwrap_or_default();
+        let shows = count.exposed >= wanted && (stage.play != Play::Unprotected || count.doubled > 0);
+        if !shows {
+            println!(
+                "{} shows nothing: {count:?}, and {wanted} failovers with exposed locks were wanted",
+                stage.name()
+            );
+        }
+        shows
+    }
+
+    /// Without the figures that no page shows.
     pub fn append_to(&self, path: &Path) -> io::Result<()> {
-        let mut line = serde_json::to_vec(self)?;
+        let mut kept = self.clone();
+        kept.worlds.values_mut().for_each(|world| world.figures.keep(&COLUMNS));
+        let mut line = serde_json::to_vec(&kept)?;
         line.push(b'\n');
         OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
+    }
+
+    fn join(&mut self, other: Self) {
+        self.seeds.extend(other.seeds);
+        self.runs += other.runs;
+        self.seconds += other.seconds;
+        for (name, world) in other.worlds {
+            self.worlds.entry(name).or_default().join(world);
+        }
     }
 }
 
 impl Display for RunFigures {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\n{}, seed {}, {:.0} s", self.server, self.seed, self.seconds)?;
-        write_worlds(out, &self.worlds)
+        writeln!(out, "\n{}, seeds {:?}, {} s", self.about.server, self.seeds, self.seconds)?;
+        write_worlds(out, &self.worlds)?;
+        write_failovers(out, std::slice::from_ref(self))
     }
+}
+
+/// All runs of these files, those of one server and build in one, each on a line.
+///
+/// # Errors
+/// If one cannot be read.
+pub fn joined(files: &[PathBuf]) -> io::Result<String> {
+    let mut text = String::new();
+    for run in read(files)? {
+        text += &serde_json::to_string(&run)?;
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// All runs of these files as a page.
@@ -72,37 +140,60 @@ impl Display for RunFigures {
 /// # Errors
 /// If one cannot be read.
 pub fn page(files: &[PathBuf]) -> io::Result<String> {
-    let mut runs: Vec<RunFigures> = Vec::new();
-    for file in files {
-        for line in std::fs::read_to_string(file)?.lines() {
-            runs.push(serde_json::from_str(line)?);
-        }
-    }
     let mut text = String::new();
-    let _ = write_page(&mut text, &runs);
+    let _ = write_page(&mut text, &read(files)?);
     Ok(text)
 }
 
+fn read(files: &[PathBuf]) -> io::Result<Vec<RunFigures>> {
+    let mut runs: BTreeMap<About, RunFigures> = BTreeMap::new();
+    for file in files {
+        for line in std::fs::read_to_string(file)?.lines() {
+            let run: RunFigures = serde_json::from_str(line)?;
+            let about = run.about.clone();
+            runs.entry(about.clone()).or_insert_with(|| RunFigures { about, ..RunFigures::default() }).join(run);
+        }
+    }
+    Ok(runs.into_values().collect())
+}
+
+const HEAD: &str = "\
+# Figures of the last long run
+
+Written by `make chaos-long` out of [figures.jsonl](figures.jsonl), which its runs have left; not by hand. What the words mean:
+[How it was tested](../proof.md).
+";
+
 fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
-    let hours = runs.iter().map(|run| run.seconds).sum::<f64>() / 3_600.0;
+    let hours = runs.iter().map(|run| run.seconds).sum::<u64>() as f64 / 3_600.0;
     let (mut by_server, mut worlds) = (BTreeMap::new(), BTreeMap::<String, Verdict>::new());
     for run in runs {
-        let server: &mut Verdict = by_server.entry(run.server.clone()).or_default();
+        let server: &mut Verdict = by_server.entry(run.about.server.clone()).or_default();
         for (name, world) in &run.worlds {
             server.join(world.clone());
             worlds.entry(name.clone()).or_default().join(world.clone());
         }
     }
-    let mut seeds: Vec<_> = runs.iter().map(|run| run.seed).collect();
-    seeds.sort_unstable();
-    seeds.dedup();
-    writeln!(out, "{} runs, {hours:.1} hours in all, with the seeds {seeds:?}.\n", runs.len())?;
-    writeln!(out, "By server:\n")?;
+    let seeds: BTreeSet<_> = runs.iter().flat_map(|run| &run.seeds).collect();
+    let builds: BTreeSet<_> = runs.iter().map(|run| run.about.build.as_str()).collect();
+    let others: BTreeSet<_> = runs.iter().filter_map(|run| run.about.other.as_deref()).collect();
+    let count: u64 = runs.iter().map(|run| run.runs).sum();
+    writeln!(out, "{HEAD}\n{count} runs, {hours:.1} hours of servers in all, with the seeds {seeds:?}.")?;
+    writeln!(out, "The module's commit: {}.", Vec::from_iter(builds).join(", "))?;
+    if !others.is_empty() {
+        writeln!(
+            out,
+            "Where there are two builds, every other server has that of {}.",
+            Vec::from_iter(others).join(", ")
+        )?;
+    }
+    write_failovers(out, runs)?;
+    write_lacks(out, runs)?;
+    writeln!(out, "\n## All runs, by server\n")?;
     write_worlds(out, &by_server)?;
-    writeln!(out, "\nBy world:\n")?;
+    writeln!(out, "\n## All runs, by world\n")?;
     write_worlds(out, &worlds)?;
-    write_failovers(out, &worlds)?;
-    writeln!(out, "\nWhere a promise ends:\n\n| world | what | times | of |\n|---|---|---|---|")?;
+    writeln!(out, "\n## Where a promise ends\n\n| world | what | times | of |\n|---|---|---|---|")?;
     for (name, world) in &worlds {
         for (what, (times, of)) in &world.counted {
             writeln!(out, "| {name} | {what} | {times} | {of} |")?;
@@ -111,21 +202,83 @@ fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     Ok(())
 }
 
-/// In two columns: without the protection, and with it.
-fn write_failovers(out: &mut impl fmt::Write, worlds: &BTreeMap<String, Verdict>) -> fmt::Result {
-    writeln!(out, "\nFailovers alone, to a replica that lacks what was granted last:\n")?;
-    let columns = "| | failovers | held twice, unprotected | per minute | failovers | held twice, protected |";
-    writeln!(out, "{columns}\n|---|---|---|---|---|---|")?;
+fn write_failovers(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
+    const COLUMNS: &str =
+        "failovers | with exposed locks | with two holders | that is | exposed locks | with two holders | that is";
+    let mut rows = Vec::new();
+    let mut kinds: BTreeMap<(String, &str), Failovers> = BTreeMap::new();
     for kind in WorldKind::WITH_REPLICAS {
-        let [unprotected, protected] = [Play::Unprotected, Play::Protected]
-            .map(|play| worlds.get(&Stage { kind, play }.name()).cloned().unwrap_or_default());
-        let [failovers, as_many] = [&unprotected, &protected].map(|world| world.figures.of("rounds"));
-        let [twice, never] = [&unprotected, &protected].map(Verdict::held_twice);
-        let per_minute = twice * 60 / unprotected.figures.of(SECONDS).max(1);
-        let name = Stage { kind, play: Play::Everything }.name();
-        writeln!(out, "| {name} | {failovers} | {twice} | {per_minute} | {as_many} | {never} |")?;
+        for (play, word) in [(Play::Unprotected, "unprotected"), (Play::Protected, "protected")] {
+            for (has_two, builds) in [(false, ""), (true, ", two builds")] {
+                let name = Stage { kind, play }.name();
+                let of_these = runs.iter().filter(|run| run.about.other.is_some() == has_two);
+                let worlds: Vec<_> = of_these.filter_map(|run| run.worlds.get(&name)).collect();
+                let mut sum = Failovers::default();
+                worlds.iter().for_each(|world| sum += not_planned(world));
+                if sum.all > 0 {
+                    rows.push((format!("{}, {word}{builds}", place(kind)), sum));
+                }
+                for (by, failovers) in worlds.iter().flat_map(|world| &world.failovers) {
+                    *kinds.entry((format!("{}: {by}", place(kind)), word)).or_default() += *failovers;
+                }
+            }
+        }
+    }
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n## Failovers, by topology\n")?;
+    writeln!(out, "Without those that are planned. A bound is one of {:.0} %.\n", CONFIDENCE * 100.0)?;
+    writeln!(out, "| | {COLUMNS} |\n|---|{}", "---|".repeat(7))?;
+    for (name, it) in rows {
+        let Failovers { all, exposed, locks, doubled, locks_doubled } = it;
+        let [of_failovers, of_locks] = [(doubled, exposed), (locks_doubled, locks)].map(|(times, of)| risk(times, of));
+        writeln!(
+            out,
+            "| {name} | {all} | {exposed} | {doubled} | {of_failovers} | {locks} | {locks_doubled} | {of_locks} |"
+        )?;
+    }
+    writeln!(out, "\n## Failovers, by kind\n")?;
+    writeln!(out, "| | | failovers | exposed locks | with two holders |\n|---|---|---|---|---|")?;
+    for ((name, word), it) in kinds {
+        writeln!(out, "| {name} | {word} | {} | {} | {} |", it.all, it.locks, it.locks_doubled)?;
     }
     Ok(())
+}
+
+fn write_lacks(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
+    for name in PLANNED {
+        let lacks = |run: &&RunFigures| run.about.lacks.iter().any(|it| it == name);
+        let servers: BTreeSet<_> = runs.iter().filter(lacks).map(|run| run.about.server.as_str()).collect();
+        if !servers.is_empty() {
+            writeln!(out, "\n{name} is not known to {}.", Vec::from_iter(servers).join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn place(kind: WorldKind) -> &'static str {
+    match kind {
+        WorldKind::Sentinel => "sentinels",
+        WorldKind::Cluster => "cluster",
+        _ => "by hand",
+    }
+}
+
+fn not_planned(world: &Verdict) -> Failovers {
+    let mut sum = Failovers::default();
+    let not_planned = world.failovers.iter().filter(|(by, _)| !PLANNED.contains(&by.as_str()));
+    not_planned.for_each(|(_, failovers)| sum += *failovers);
+    sum
+}
+
+/// How often it is so; or how often at most, if it never was.
+fn risk(times: u64, of: u64) -> String {
+    match (times, of) {
+        (_, 0) => "–".to_owned(),
+        (0, _) => format!("at most {:.2} %", (1.0 - (1.0 - CONFIDENCE).powf(1.0 / of as f64)) * 100.0),
+        _ => format!("{:.0} %", times as f64 / of as f64 * 100.0),
+    }
 }
 
 fn write_worlds(out: &mut impl fmt::Write, rows: &BTreeMap<String, Verdict>) -> fmt::Result {
@@ -135,4 +288,58 @@ fn write_worlds(out: &mut impl fmt::Write, rows: &BTreeMap<String, Verdict>) -> 
         writeln!(out, "| {name} | {} |", cells.join(" | "))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_of_a_risk_falls_with_the_number_of_tries() {
+        assert_eq!(risk(0, 59), "at most 4.95 %");
+        assert_eq!(risk(0, 15), "at most 18.10 %");
+        assert_eq!((risk(3, 4), risk(0, 0)), ("75 %".to_owned(), "–".to_owned()));
+    }
+
+    #[test]
+    fn what_was_never_doubled_unprotected_shows_nothing() {
+        let unprotected = Stage { kind: WorldKind::Sentinel, play: Play::Unprotected };
+        let protected = Stage { play: Play::Protected, ..unprotected };
+        let run = |stage: Stage, by: &str, exposed, doubled| {
+            let count = Failovers { all: 5, exposed, locks: exposed, doubled, locks_doubled: doubled };
+            let verdict = Verdict { failovers: [(by.to_owned(), count)].into(), ..Verdict::default() };
+            let mut run = RunFigures::default();
+            run.add(stage, &verdict);
+            run.shows(stage, 3)
+        };
+        assert!(run(unprotected, "killed", 3, 1));
+        assert!(!run(unprotected, "killed", 3, 0));
+        assert!(run(protected, "killed", 3, 0));
+        assert!(!run(protected, "killed", 2, 0), "too few");
+        assert!(!run(protected, PLANNED[0], 3, 0), "nothing is lost in these");
+    }
+
+    #[test]
+    fn runs_of_one_server_are_joined_and_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let stage = Stage { kind: WorldKind::Cluster, play: Play::Protected };
+        let path = directory.path().join("runs");
+        for seed in [3, 4] {
+            let count = Failovers { all: 2, exposed: 1, locks: 30, ..Failovers::default() };
+            let verdict = Verdict { failovers: [("killed".to_owned(), count)].into(), ..Verdict::default() };
+            let mut run = RunFigures { seeds: [seed].into(), runs: 1, seconds: 1_800, ..RunFigures::default() };
+            run.add(stage, &verdict);
+            run.append_to(&path).unwrap();
+        }
+        let once = joined(std::slice::from_ref(&path)).unwrap();
+        assert_eq!(once.lines().count(), 1);
+        let shown = page(std::slice::from_ref(&path)).unwrap();
+        assert!(shown.contains("2 runs, 1.0 hours of servers in all, with the seeds {3, 4}."), "{shown}");
+        assert!(
+            shown.contains("| cluster, protected | 4 | 2 | 0 | at most 77.64 % | 60 | 0 | at most 4.87 % |"),
+            "{shown}"
+        );
+        std::fs::write(&path, once).unwrap();
+        assert_eq!(page(&[path]).unwrap(), shown);
+    }
 }

@@ -6,7 +6,7 @@ mod figures;
 mod memory;
 mod round;
 
-pub use figures::{RunFigures, page};
+pub use figures::{RunFigures, joined, page};
 
 use crate::arguments::Options;
 use crate::checker::Verdict;
@@ -27,7 +27,7 @@ const AROUND: Duration = Duration::from_secs(5);
 /// If the histories cannot be written or read.
 pub fn run(options: &Options) -> io::Result<bool> {
     let began = Instant::now();
-    let mut figures = RunFigures::of(&ServerVersion::under_test().to_string(), options.seed);
+    let mut figures = RunFigures::of(&ServerVersion::under_test().to_string(), &options.build, options.seed);
     let mut are_kept = true;
     let count = u32::try_from(options.worlds.len()).expect("a few");
     for (place, stage) in (0..).zip(&options.worlds) {
@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
             break;
         }
     }
-    figures.seconds = began.elapsed().as_secs_f64();
+    figures.took(began.elapsed());
     println!("{figures}");
     figures.append_to(&options.directory.join("figures.jsonl"))?;
     Ok(are_kept)
@@ -53,8 +53,18 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
     let mut memory = Memory::default();
     let mut are_kept = true;
     for number in 1.. {
-        let left = until.saturating_duration_since(Instant::now());
-        if number > 1 && left < shortest + AROUND {
+        let left = match options.failovers {
+            None => until.saturating_duration_since(Instant::now()),
+            Some(wanted) => {
+                let more = u32::try_from(wanted.saturating_sub(figures.exposed(stage))).unwrap_or(u32::MAX);
+                stage.play.each_failover().unwrap_or(longest).saturating_mul(more) + AROUND
+            }
+        };
+        let is_enough = match options.failovers {
+            None => left < shortest + AROUND,
+            Some(wanted) => figures.exposed(stage) >= wanted || number > 2 + wanted,
+        };
+        if number > 1 && is_enough {
             break;
         }
         let directory = empty(&base.join(format!("round-{number}")))?;
@@ -63,7 +73,7 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
         let played = round::play(world, length, &directory, &mut random)?;
         let Played { records, mut verdict } = played;
         verdict.violations.extend(memory.after_round(&records));
-        figures.add(stage, length, &verdict);
+        figures.add(stage, &verdict);
         let is_kept = verdict.violations.is_empty();
         tell(&format!("{} {number}", stage.name()), &verdict);
         if is_kept {
@@ -77,6 +87,7 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
             break;
         }
     }
+    are_kept &= options.failovers.is_none_or(|wanted| figures.shows(stage, wanted));
     Ok(are_kept)
 }
 
@@ -84,6 +95,10 @@ fn tell(round: &str, verdict: &Verdict) {
     let [operations, grants, answers, faults] =
         ["operations", "grants", "answers got", "faults"].map(|name| verdict.figures.of(name));
     println!("{round}: {operations} operations, {grants} grants, {answers} answers, {faults} faults");
+    for (by, it) in &verdict.failovers {
+        let [all, exposed, twice] = [it.all, it.locks, it.locks_doubled];
+        println!("  {all} failovers, {by}: {exposed} exposed locks, {twice} of them with two holders");
+    }
     verdict.shown().for_each(|violation| println!("{violation}"));
 }
 

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often the locks are looked at.
+/// How often the locks are looked at; rarely where failovers are all that is tried, as these are judged by what clients say.
 const LOOKS: Duration = Duration::from_millis(20);
+const RARE_LOOKS: Duration = Duration::from_millis(200);
 
 /// What clients may take to bring to an end what they have begun.
 const TO_FINISH: Duration = Duration::from_secs(15);
@@ -53,7 +54,8 @@ pub fn play(world: &mut World, length: Duration, directory: &Path, random: &mut 
     let clients = plan.crews.iter().flatten().count() as u64;
     let longest_lease = plan.crews.iter().flatten().map(|client| client.habits.lease_ms).max().unwrap_or_default();
 
-    let observer = Observer::start(journal, world.sockets(), &world.watched, &makeup.popular(), LOOKS);
+    let looks = if world.play.is_failovers_alone() { RARE_LOOKS } else { LOOKS };
+    let observer = Observer::start(journal, world.sockets(), &world.watched, &makeup.popular(), looks);
     let mut crews = start_crews(&file, plan.crews.len())?;
     let stage = Stage { kind: world.kind, play: world.play };
     let schedule = faults::schedule(stage, random, length);

@@ -11,6 +11,7 @@ mod tests;
 
 pub use node::{Node, Refusal, run_on};
 pub use stage::{LONGEST_LEASE_MS, Play, Stage};
+pub use start::OTHER_MODULE;
 
 use crate::history::{Journal, Moment};
 use crate::plan::{Address, Makeup};
@@ -54,7 +55,8 @@ pub struct World {
     sentinels: Vec<Server>,
     /// Of a world with one master all lead there; else each leads to the node at its place.
     pub proxies: Vec<Proxy>,
-    /// By which servers and sentinels reach each server, if failovers alone are played; nodes of a cluster use the proxies.
+    /// By which servers and sentinels reach each server, if failovers alone are played. Nodes of a cluster use the proxies,
+    /// and their bus leads through these.
     pub links: Vec<Proxy>,
     /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
     pub masters: Vec<usize>,
@@ -87,7 +89,7 @@ impl World {
             WorldKind::Sentinel => Address::Sentinels {
                 ports: self.sentinels.iter().map(Server::port).collect(),
                 name: Watched::NAME.to_owned(),
-                master: ports()[0],
+                lines: ports(),
             },
             WorldKind::Cluster => Address::Cluster { ports: ports() },
         }
@@ -95,7 +97,9 @@ impl World {
 
     pub fn makeup(&self) -> Makeup {
         match self.kind {
-            _ if self.play.is_failovers_alone() => Makeup::OF_FAILOVERS,
+            // One of three masters has a third of the locks.
+            WorldKind::Cluster if self.play.is_failovers_alone() => Makeup::of_failovers(60),
+            _ if self.play.is_failovers_alone() => Makeup::of_failovers(24),
             WorldKind::Single => Makeup::ORDINARY,
             // Each answer waits for the disk, or each change is sent to a replica.
             WorldKind::Durable | WorldKind::Replicated => Makeup { cold: 1_000, ..Makeup::ORDINARY },
@@ -146,8 +150,9 @@ impl World {
     }
 
     /// There are two masters from now on: clients of the second line find the second one.
-    pub fn divide(&mut self, second: usize) {
-        self.set_masters(vec![self.master(), second]);
+    pub fn divide(&mut self, first: usize, second: usize) {
+        self.set_masters(vec![first, second]);
+        self.lead(0, first);
         self.lead(1, second);
     }
 
@@ -187,6 +192,8 @@ impl World {
     pub fn look_around(&mut self) {
         let now = Moment::now();
         let masters = match self.kind {
+            // While there are two, it is known which.
+            WorldKind::Sentinel if self.masters.len() > 1 => return,
             WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
             WorldKind::Cluster => self.masters_by_themselves(),
             _ => return,
@@ -218,9 +225,10 @@ impl World {
         former.filter(|(place, _)| !self.masters.contains(place)).any(|(_, node)| node.is_master().unwrap_or(false))
     }
 
-    /// Has the sentinels make another one the master, though nothing is wrong with this one.
-    pub fn fail_over_by_sentinels(&self) -> Result<(), String> {
-        Ok(run_on(&mut self.sentinels[0].client(), &["SENTINEL", "FAILOVER", Watched::NAME]).map(drop)?)
+    /// Has the sentinels make another one the master, with these words added to the command.
+    pub fn fail_over_by_sentinels(&self, words: &[&str]) -> Result<(), String> {
+        let command = [&["SENTINEL", "FAILOVER", Watched::NAME], words].concat();
+        Ok(run_on(&mut self.sentinels[0].client(), &command).map(drop)?)
     }
 
     pub fn all_sentinels_name(&self, place: usize) -> bool {
@@ -236,12 +244,26 @@ impl World {
 
     /// Where replicas find that one.
     pub fn port_for_replicas(&self, place: usize) -> u16 {
-        self.links.get(place).map_or(self.nodes[place].port, |link| link.port)
+        let is_cluster = self.kind == WorldKind::Cluster;
+        self.links.get(place).filter(|_| !is_cluster).map_or(self.nodes[place].port, |link| link.port)
     }
 
     /// What others reach that one by.
     pub fn line_to(&self, place: usize) -> &Proxy {
         if self.kind == WorldKind::Cluster { &self.proxies[place] } else { &self.links[place] }
+    }
+
+    /// A node of a cluster that speaks with no other node any more, while clients still reach it.
+    pub fn cut_off_bus(&self, place: usize) {
+        for (at, link) in self.links.iter().enumerate() {
+            let orders =
+                if at == place { Order::LOSE_ALL.to_vec() } else { vec![Order::LoseOf(start::address_of(place))] };
+            orders.into_iter().for_each(|order| link.obey(order));
+        }
+    }
+
+    pub fn heal_bus(&self) {
+        self.links.iter().for_each(|link| link.obey(Order::Heal));
     }
 
     /// Whom the sentinels call the master, if it knows of it itself.

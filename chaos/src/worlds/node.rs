@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a server may take to answer. None of the troubles that it lives through lasts as long.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -22,6 +22,8 @@ pub struct Node {
     options: Vec<String>,
     /// Of the module; none: those that all tests begin with.
     settings: Option<Vec<String>>,
+    /// Another build of the module than the one under test.
+    pub module: Option<PathBuf>,
     pub socket: PathBuf,
     pub clock: Option<ServerClock>,
     /// As long as it is up.
@@ -49,13 +51,20 @@ impl From<Refusal> for String {
 }
 
 impl Node {
-    pub fn start(name: &str, options: &[&str], settings: Option<Vec<String>>, clock: Option<ServerClock>) -> Self {
+    pub fn start(
+        name: &str,
+        options: &[&str],
+        settings: Option<Vec<String>>,
+        module: Option<PathBuf>,
+        clock: Option<ServerClock>,
+    ) -> Self {
         let (port, start) = (steady_port(), Server::prepare());
         let mut node = Self {
             name: name.to_owned(),
             port,
             options: options.iter().map(|it| (*it).to_owned()).collect(),
             settings,
+            module,
             socket: start.directory().join("socket"),
             clock,
             server: None,
@@ -97,6 +106,22 @@ impl Node {
         }
     }
 
+    /// Sends a command after which it ends by itself, and waits until it has.
+    pub fn shut_down(&mut self, command: &str) -> Result<(), String> {
+        if let Err(Refusal::Plain(why)) = self.say(command) {
+            return Err(why);
+        }
+        let deadline = Instant::now() + PATIENCE_TO_START;
+        while self.server.as_mut().is_some_and(Server::is_running) {
+            if Instant::now() > deadline {
+                return Err(format!("server {} does not end", self.name));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.kill();
+        Ok(())
+    }
+
     /// Whether its process has ended and nobody killed it. It counts as killed from then on.
     pub fn has_died(&mut self) -> bool {
         let has_died = self.server.as_mut().is_some_and(|server| !server.is_running());
@@ -111,6 +136,9 @@ impl Node {
         let start = self.start.take().ok_or_else(|| format!("server {} cannot be started", self.name))?;
         let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut start = start.port(self.port).patience(PATIENCE_TO_START).options(&own);
+        if let Some(module) = self.module.clone() {
+            start = start.module(module);
+        }
         if let Some(settings) = &self.settings {
             let settings: Vec<_> = settings.iter().map(String::as_str).collect();
             start = start.default_settings().load_arguments(&settings);

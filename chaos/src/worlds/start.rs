@@ -6,7 +6,8 @@ use crate::history::Moment;
 use crate::server_clock::ServerClock;
 use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Cluster, Server, Watched};
-use std::path::Path;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 /// A script is called busy after so many ms, and the network, which comes from another loopback address than the
 /// servers', is not kept out.
@@ -24,7 +25,15 @@ const NODE_TIMEOUT_MS: &str = "2000";
 /// is behind: leases that it has heard of last longer there, and its tokens begin lower.
 const CLOCKS_APART_MS: i64 = 1_000;
 
+/// Another build of the module, for every other node; in a cluster for one of each master and its replica.
+pub const OTHER_MODULE: &str = "RLOCK_OTHER_MODULE";
+
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// Where a node of a cluster connects from, so that the network knows it.
+pub fn address_of(place: usize) -> IpAddr {
+    [127, 0, 1, u8::try_from(place + 1).expect("a few")].into()
+}
 
 impl World {
     /// # Panics
@@ -62,7 +71,8 @@ impl World {
 
     fn watched(&mut self) {
         const REPLICAS: usize = 2;
-        self.one_master(&FOLLOWING, REPLICAS, 1);
+        // Two lines, so that there can be two masters for a while.
+        self.one_master(&FOLLOWING, REPLICAS, 1 + usize::from(self.play.is_failovers_alone()));
         self.sentinels = Watched::sentinels_over(self.port_for_replicas(0), REPLICAS);
         if let Some(silent_ms) = self.play.silent_ms() {
             let set = format!("SENTINEL SET {} down-after-milliseconds {silent_ms}", Watched::NAME);
@@ -77,13 +87,16 @@ impl World {
         self.add_proxies(NAMES.len());
         let timeout = self.play.silent_ms().map_or(NODE_TIMEOUT_MS.to_owned(), |silent_ms| silent_ms.to_string());
         for place in 0..NAMES.len() {
-            let (announced, bus) = (self.proxies[place].port.to_string(), steady_port().to_string());
+            let (announced, bus) = (self.proxies[place].port.to_string(), steady_port());
+            let (announced_bus, from) = (self.lead_bus(place, bus).to_string(), address_of(place).to_string());
+            let bus = bus.to_string();
             let options = [
                 ["--cluster-enabled", "yes"],
                 ["--cluster-port", &bus],
                 ["--cluster-announce-ip", "127.0.0.1"],
                 ["--cluster-announce-port", &announced],
-                ["--cluster-announce-bus-port", &bus],
+                ["--cluster-announce-bus-port", &announced_bus],
+                ["--bind-source-addr", &from],
                 ["--cluster-node-timeout", &timeout],
                 ["--cluster-require-full-coverage", "no"],
                 ["--cluster-replica-validity-factor", "0"],
@@ -99,6 +112,16 @@ impl World {
         self.set_masters((0..masters.len()).collect());
     }
 
+    /// By which port the other nodes speak with it: by the network's, if it is to be cut off.
+    fn lead_bus(&mut self, place: usize, bus: u16) -> u16 {
+        if !self.play.is_failovers_alone() {
+            return bus;
+        }
+        self.links.push(Proxy::start().expect("a port on loopback"));
+        self.links[place].obey(Order::Lead(bus));
+        self.links[place].port
+    }
+
     fn add_node(&mut self, options: &[&str]) {
         let name = NAMES[self.nodes.len()];
         let (own, settings) = (self.play.server_options(), self.play.settings());
@@ -107,7 +130,8 @@ impl World {
         if self.play.is_failovers_alone() && self.nodes.len() % 2 == 0 {
             clock.iter().for_each(|clock| clock.step(CLOCKS_APART_MS));
         }
-        self.nodes.push(Node::start(name, &options, settings, clock));
+        let module = std::env::var_os(OTHER_MODULE).filter(|_| self.nodes.len() % 2 == 1).map(PathBuf::from);
+        self.nodes.push(Node::start(name, &options, settings, module, clock));
     }
 
     fn add_proxies(&mut self, count: usize) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct Rule {
     pub loses: bool,
     /// Of replicas and their master alone.
     pub loses_of_replicas: bool,
+    /// Of the connections that come from this address.
+    pub loses_of: Option<IpAddr>,
 }
 
 /// What the network and the task that carries know of a connection.
@@ -50,6 +52,8 @@ pub struct Line {
     pub is_cut_mid_reply: Cell<bool>,
     /// It is a replica that has connected: it has asked to be told of all changes.
     pub is_of_replica: Cell<bool>,
+    /// Where it comes from.
+    pub peer: Option<IpAddr>,
     /// Whose words are lost for as long as it lasts, their end included.
     pub silenced: Cell<Option<Sender>>,
 }
@@ -80,7 +84,9 @@ impl Line {
     /// Whether what this one sends now is lost.
     fn loses(&self, sender: Sender) -> bool {
         let rule = self.rule(sender);
-        let is_lost_by_rule = rule.loses || (rule.loses_of_replicas && self.is_of_replica.get());
+        let is_lost_by_rule = rule.loses
+            || (rule.loses_of_replicas && self.is_of_replica.get())
+            || (rule.loses_of.is_some() && rule.loses_of == self.peer);
         self.has_holes.set(self.has_holes.get() || is_lost_by_rule);
         is_lost_by_rule || self.silenced.get() == Some(sender)
     }

@@ -8,7 +8,7 @@ use super::line::{Line, Rule, Rules, Sender};
 use crate::Random;
 use std::cell::Cell;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::mpsc as answers;
 use std::thread::JoinHandle;
@@ -41,8 +41,10 @@ pub enum Order {
     /// What this one sends from now on is lost, ends of connections included. Connections of which something was lost are
     /// cut when it is over.
     Lose(Sender),
-    /// Whatever a replica and its master send each other is lost, until it is healed.
-    LoseOfReplicas,
+    /// What replicas send their master is lost, or what it sends them, until it is healed.
+    LoseOfReplicas(Sender),
+    /// Both ways all is lost on connections that come from this address, until it is healed.
+    LoseOf(IpAddr),
     /// Each connection that is there is cut in the middle of the next that the server sends on it.
     CutMidReply,
     /// New connections are closed at once.
@@ -59,6 +61,10 @@ pub enum Order {
 impl Order {
     /// Whoever is at the other side is gone, and nobody is told.
     pub const LOSE_ALL: [Self; 2] = [Self::Lose(Sender::Client), Self::Lose(Sender::Server)];
+
+    /// A master and its replicas hear nothing of each other.
+    pub const LOSE_ALL_OF_REPLICAS: [Self; 2] =
+        [Self::LoseOfReplicas(Sender::Client), Self::LoseOfReplicas(Sender::Server)];
 }
 
 impl Proxy {
@@ -139,13 +145,13 @@ impl Network {
     }
 
     async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let Ok((client, _)) = accepted else { return tokio::time::sleep(REST).await };
+        let Ok((client, peer)) = accepted else { return tokio::time::sleep(REST).await };
         let Some(target) = self.target.filter(|_| !self.refuses) else {
             let _ = client.set_zero_linger();
             return;
         };
         self.lines.retain(|(_, task)| !task.is_finished());
-        let line = Rc::new(Line { rules: Rc::clone(&self.rules), ..Line::default() });
+        let line = Rc::new(Line { rules: Rc::clone(&self.rules), peer: Some(peer.ip()), ..Line::default() });
         let task = task::spawn_local(Rc::clone(&line).carry(client, target));
         self.lines.push((line, task));
     }
@@ -160,10 +166,11 @@ impl Network {
             Order::Cut => self.cut_where(|_| true).await,
             Order::Delay(sender, time) => self.change_rule(sender, |rule| rule.delay = time),
             Order::Lose(sender) => self.change_rule(sender, |rule| rule.loses = true),
-            Order::LoseOfReplicas => {
+            Order::LoseOfReplicas(sender) => self.change_rule(sender, |rule| rule.loses_of_replicas = true),
+            Order::LoseOf(address) => {
                 [Sender::Client, Sender::Server]
                     .into_iter()
-                    .for_each(|it| self.change_rule(it, |rule| rule.loses_of_replicas = true));
+                    .for_each(|it| self.change_rule(it, |rule| rule.loses_of = Some(address)));
             }
             Order::CutMidReply => self.lines.iter().for_each(|(line, _)| line.is_cut_mid_reply.set(true)),
             Order::Refuse => self.refuses = true,

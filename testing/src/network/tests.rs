@@ -203,7 +203,7 @@ fn replicas_are_told_nothing_while_clients_are_answered() {
     let (mut replica, mut client) = (connected(&proxy), connected(&proxy));
     assert_eq!(asks(&mut replica, b"PSYNC ? -1"), b"PSYNC ? -1");
     let mut to_replica = echo.connection(0);
-    proxy.obey(Order::LoseOfReplicas);
+    Order::LOSE_ALL_OF_REPLICAS.into_iter().for_each(|order| proxy.obey(order));
     to_replica.write_all(b"SET k v").unwrap();
     assert!(is_silent(&replica));
     assert_eq!(asks(&mut client, b"whole"), b"whole");
@@ -215,6 +215,35 @@ fn replicas_are_told_nothing_while_clients_are_answered() {
     assert_reset(&mut replica);
     assert_reset(&mut late);
     assert_eq!(asks(&mut client, b"whole"), b"whole");
+}
+
+#[test]
+fn one_way_the_other_still_hears() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut replica = connected(&proxy);
+    assert_eq!(asks(&mut replica, b"PSYNC ? -1"), b"PSYNC ? -1");
+    proxy.obey(Order::LoseOfReplicas(Sender::Client));
+    replica.write_all(b"REPLCONF ACK 1").unwrap();
+    assert!(is_silent(&replica), "the master does not hear the replica");
+    echo.connection(0).write_all(b"SET k v").unwrap();
+    let mut told = [0; 7];
+    replica.read_exact(&mut told).unwrap();
+    assert_eq!(told, *b"SET k v");
+}
+
+#[test]
+fn one_address_is_cut_off_and_others_are_not() {
+    let echo = Echo::start();
+    let proxy = network_to(&echo);
+    let mut stream = connected(&proxy);
+    proxy.obey(Order::LoseOf([127, 0, 0, 9].into()));
+    assert_eq!(asks(&mut stream, b"whole"), b"whole");
+    proxy.obey(Order::LoseOf([127, 0, 0, 1].into()));
+    stream.write_all(b"lost").unwrap();
+    assert!(is_silent(&stream));
+    proxy.obey(Order::Heal);
+    assert_reset(&mut stream);
 }
 
 #[test]
