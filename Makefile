@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore core-mutants sim-mutants chaos chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
+.PHONY: sim explore core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -104,6 +104,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	RUSTDOCFLAGS="-D warnings" cargo doc -p rlock-client-core -p rlock-client --all-features --no-deps --quiet
 	scripts/snippets.sh check
 	scripts/check-pages.sh
+	scripts/check-figures.sh
 	scripts/check-words.sh
 	scripts/test-release.sh
 	scripts/test-setup.sh
@@ -213,11 +214,14 @@ test-packages: deb tarball wheel ## install and use the packages on bare Debians
 	@scripts/test-packages.sh $(SUITE)
 
 # SECONDS is a word that bash has for itself, so it goes as an argument.
-chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single failovers" CLIENTS="python node go"
+chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single durable" CLIENTS="python node go"
 	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" --clients "$(CLIENTS)" $(SERVERS)
 
-chaos-long: setup module ## run chaos with ten seeds on each server, an hour in all; writes docs/proof/figures.md
-	@scripts/chaos.sh --seeds "1 2 3 4 5 6 7 8 9 10" --page redis-7.0-authors redis-8.0 valkey-8.1-authors newest
+chaos-power: setup module ## play 60 failovers in each topology, unprotected and protected, an hour: FAILOVERS=5 WORLDS="sentinel-protected" SERVERS=redis-8.0; every other server with the module of a commit: OTHER=v0.1.0
+	@scripts/chaos.sh --seeds "$(SEED)" --failovers $(or $(FAILOVERS),60) --worlds "$(WORLDS)" $(if $(OTHER),--other "$(OTHER)") $(or $(SERVERS),valkey-9.1-authors)
+
+chaos-long: setup module ## run chaos with ten seeds on each server, and chaos-power, for hours; writes docs/proof/figures.md
+	@scripts/chaos-long.sh
 
 client-mutants: setup module ## check that the suite for clients catches clients with one defect each; some: MUTANTS="no-ack"
 	@scripts/setup.sh clients go

@@ -79,6 +79,18 @@ mod tests {
     }
 
     #[test]
+    fn a_session_without_a_connection_is_told_nothing() {
+        let gone = |attended: bool| {
+            let ticket = others_until(3_000).seen_by_ticket(200, &[("x", Plain)], &[("w", 0, attended)]);
+            let ticket = if attended { ticket } else { ticket.on_no_connection() };
+            let unseen = (220..3_000).step_by(20).fold(ticket, |history, at| history.seen(at, &[("x", Plain)], &[]));
+            unseen.called("w", wait(5_000, 4_000), 0).broken()
+        };
+        assert_eq!(gone(false), []);
+        assert_eq!(gone(true), [WAITERS_ARE_ANSWERED]);
+    }
+
+    #[test]
     fn whoever_is_not_told_is_forgotten() {
         assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WAITERS_ARE_ANSWERED]);
         let late = gone(3_000).did("w", wait(5_000, 4_000), (0, 2_000), unknown());

@@ -146,11 +146,19 @@ impl Written {
     }
 
     /// The sessions of those who were seen waiting last are polled on that connection.
-    pub fn on_connection(mut self, number: i64) -> Self {
+    pub fn on_connection(self, number: i64) -> Self {
+        self.polled_on(Some(number))
+    }
+
+    pub fn on_no_connection(self) -> Self {
+        self.polled_on(None)
+    }
+
+    fn polled_on(mut self, number: Option<i64>) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             for waiting in &mut sample.waiters {
                 if let WaitsBy::Ticket { connection, .. } = &mut waiting.by {
-                    *connection = Some(number);
+                    *connection = number;
                 }
             }
         }

@@ -21,7 +21,7 @@ const FAMILY: u64 = 5;
 /// Of each lock with answers, how long they are kept, in ms: from and to. Short ones make leaders, long ones outlast a restart.
 const KEPT_MS: [(u64, u64); 3] = [(5, 60), (20, 500), (1_500, 3_000)];
 
-/// Where failovers are all that is tried, each hot lock has clients of so many sorts: with a short hold or a long one, at the
+/// Where failovers are played alone, each hot lock has clients of so many sorts: with a short hold or a long one, at the
 /// first line or the second.
 const SORTS_OF_EACH: u32 = 4;
 
@@ -37,7 +37,7 @@ pub struct Makeup {
     pub hot: u32,
     /// The many that are rarely wanted by two.
     pub cold: u32,
-    /// If failovers are all that is tried: no lease is longer. Each hot lock has clients that keep it for a moment, so that
+    /// If failovers are played alone: no lease is longer. Each hot lock has clients that keep it for a moment, so that
     /// it is granted at any time, and others that keep it for as long as this, so that a failover finds it held.
     pub longest_ms: Option<u64>,
 }
@@ -49,7 +49,7 @@ impl Makeup {
     /// Without what needs a server's full speed: the servers are many.
     pub const SMALL: Self = Self { processes: 6, commands: 30, scripts: 12, guards: 40, cold: 200, ..Self::ORDINARY };
 
-    /// If failovers are all that is tried, with so many hot locks. Without scripts: they know of no grace, so a second holder
+    /// If failovers are played alone, with so many hot locks. Without scripts: they know of no grace, so a second holder
     /// next to one of them says nothing.
     pub const fn of_failovers(hot: u32) -> Self {
         let (commands, guards) = (hot * SORTS_OF_EACH + 30, hot + 6);

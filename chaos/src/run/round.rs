@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often the locks are looked at; rarely where failovers are all that is tried, as these are judged by what clients say.
+/// How often the locks are looked at; rarely where failovers are played alone, as these are judged by what clients say.
 const LOOKS: Duration = Duration::from_millis(20);
 const RARE_LOOKS: Duration = Duration::from_millis(200);
 
