@@ -99,6 +99,7 @@ impl World {
         match self.kind {
             // One of three masters has a third of the locks.
             WorldKind::Cluster if self.play.is_failovers_alone() => Makeup::of_failovers(60),
+            WorldKind::Sentinel if self.play.is_failovers_alone() => Makeup::of_failovers(40),
             _ if self.play.is_failovers_alone() => Makeup::of_failovers(24),
             WorldKind::Single => Makeup::ORDINARY,
             // Each answer waits for the disk, or each change is sent to a replica.
