@@ -13,6 +13,7 @@ mod by_client;
 mod completions;
 mod dev;
 mod doctor;
+mod drill;
 mod exit;
 mod failure;
 mod greeting;
@@ -80,6 +81,7 @@ async fn carry_out(Arguments { server, command }: Arguments) -> Result<u8, Failu
         Command::Top(args) => top::top(args, &server).await,
         Command::Doctor(args) => doctor::doctor(args, args.short, &server).await,
         Command::Status(args) => doctor::doctor(args, true, &server).await,
+        Command::Drill(args) => drill::drill(args, &server).await,
         Command::Dev(args) => dev::dev(args).await,
         Command::Completions { shell } => completions::print(*shell),
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Shown, it is what errors call the server.
+#[derive(Clone)]
 pub struct Address {
     pub(super) route: Route,
     pub(super) shown: String,

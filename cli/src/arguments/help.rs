@@ -13,6 +13,7 @@ Examples:
   rlock break nightly-report                 free it by force
   rlock status                               is all well?
   rlock doctor                               which failure would lose a lock?
+  rlock drill                                try a failover, in staging
   rlock -u rediss://redis.internal:6380 top  watch the queues
 
 Addresses:
@@ -183,6 +184,20 @@ Exit codes:
     1  something is wrong
    69  nothing seen is wrong, but a server does not answer
    77  nothing seen is wrong, but this user may not see all
+  `rlock --help` lists the others
+";
+
+pub const DRILL_HELP: &str = "\
+Examples:
+  rlock drill                                asks you to cut and to heal
+  rlock drill --cut ./cut --heal ./heal      runs these two programs
+  rlock drill --locks 20 --lease 10s
+
+Exit codes:
+    0  no lock had two holders, and all was tried
+    1  a lock had two holders
+   69  no lock was seen with two holders, but not all could be tried
+   74  the command of --cut or --heal failed
   `rlock --help` lists the others
 ";
 

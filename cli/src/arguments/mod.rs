@@ -83,6 +83,8 @@ pub enum Command {
     /// The same as `rlock doctor --short`
     #[command(after_help = help::DOCTOR_HELP)]
     Status(Doctor),
+    #[command(after_help = help::DRILL_HELP)]
+    Drill(Drill),
     #[command(after_help = help::DEV_HELP)]
     Dev(Dev),
     /// Print a completion script for a shell
@@ -395,6 +397,36 @@ pub struct Doctor {
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// Have the master cut off, and count locks with two holders
+///
+/// For a staging network. Takes locks as clients on both sides of a cut, and has the master cut off from the other servers.
+/// Counts the locks that two clients hold at the same time, each sure of its lease, and how long no lock is
+/// granted. The manual is docs/drill.md.
+#[derive(Args, Debug)]
+pub struct Drill {
+    /// How many locks to take
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=5_000))]
+    pub locks: u32,
+    /// The lease of each; a client renews it after a third
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
+    pub lease: Duration,
+    /// What the names of the locks begin with; in a cluster it decides which master has them
+    #[arg(long, value_name = "TEXT", default_value = "rlock-drill", value_parser = NonEmptyStringValueParser::new())]
+    pub prefix: String,
+    /// How long to wait for another master after the cut, and for the return of the old one
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time)]
+    pub within: Duration,
+    /// The address of the master that this machine reaches during the cut, if it is not the one that servers name
+    #[arg(long, value_name = "HOST:PORT", value_parser = NonEmptyStringValueParser::new())]
+    pub near: Option<String>,
+    /// The command that cuts $RLOCK_DRILL_MASTER off [default: you are asked to do it]
+    #[arg(long, value_name = "LINE", value_parser = NonEmptyStringValueParser::new())]
+    pub cut: Option<String>,
+    /// The command that heals the cut, also if the drill is interrupted
+    #[arg(long, value_name = "LINE", value_parser = NonEmptyStringValueParser::new())]
+    pub heal: Option<String>,
 }
 
 /// Serve locks from memory, for tests and tutorials

@@ -14,6 +14,7 @@ use crate::arguments::{Doctor, Server};
 use crate::failure::Failure;
 use crate::{exit, ls, output};
 use finding::{Finding, Level};
+pub use visit::text;
 
 pub async fn doctor(args: &Doctor, short: bool, server: &Server) -> Result<u8, Failure> {
     let (at, locks, reading) = tour::read(server).await?;

@@ -3,7 +3,7 @@
 use super::checks::GRACE;
 use super::finding::{Finding, Level};
 use super::reading::{Node, Reading};
-use crate::address::Address;
+use crate::address::{Address, Way};
 use crate::greeting::version;
 use crate::ls::Glance;
 use crate::output;
@@ -21,6 +21,9 @@ pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
         if let Some(line) = &finding.mend {
             text += &format!("  mend it: {}\n", shown::line(line));
         }
+    }
+    if reading.way != Way::One {
+        text += "\ndoctor checks settings, not behaviour: rlock drill tries a failover, docs/drill.md\n";
     }
     let has_settings = findings.iter().filter_map(|it| it.mend.as_ref()).any(|line| line.starts_with("CONFIG SET"));
     if has_settings {

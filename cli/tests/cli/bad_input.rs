@@ -139,7 +139,7 @@ fn arguments_that_make_no_sense() {
     let cases: [(&[&str], &str); 27] = [
         (
             &[],
-            "run, once, adopt, lock, unlock, renew, hold, ls, inspect, break, sessions, top, doctor, status, dev, completions",
+            "run, once, adopt, lock, unlock, renew, hold, ls, inspect, break, sessions, top, doctor, status, drill, dev, completions",
         ),
         (&["keep"], "unrecognized subcommand"),
         (&["run"], "KEY"),

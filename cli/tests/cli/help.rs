@@ -3,7 +3,7 @@
 use crate::support::{bare, run};
 use std::process::Command;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "dev",
     "run",
     "once",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 16] = [
     "top",
     "status",
     "doctor",
+    "drill",
     "completions",
 ];
 

@@ -7,6 +7,7 @@ mod advice;
 mod bad_input;
 mod dev;
 mod doctor;
+mod drill;
 mod help;
 mod hold;
 mod lock;

@@ -11,7 +11,7 @@
 //! A comment `snippet: FILE NAME` or `tested: FILE` above a fence names the test that runs it.
 
 pub mod hosts;
-mod sets;
+pub mod sets;
 
 use crate::support::{Ended, Place, program, run, start, url};
 use crate::walks;

@@ -13,7 +13,7 @@ const PAGE: &str = "docs/deploy.md";
 
 /// Sentinels do nothing for half a minute after a busy machine has kept them waiting, which is not what this is about; and
 /// the test need not wait a minute for a second failover.
-const PACE: [&str; 2] = [
+pub const PACE: [&str; 2] = [
     "SENTINEL DEBUG info-period 500 publish-period 500 tilt-trigger 20000 tilt-period 100",
     "SENTINEL SET locks failover-timeout 3000",
 ];

@@ -1,0 +1,339 @@
+//! `rlock drill`: has the master cut off, and counts the locks that two clients hold at one time.
+//!
+//! Clients of both sides run in this process. Those of the cut-off side know the address of the master alone; those of the
+//! rest find the next master as every client does. Clients of both sides wait for each lock, so that a lock that either side
+//! grants too soon has two holders here, too.
+
+mod ledger;
+mod report;
+
+use crate::address::{self, Address};
+use crate::arguments::{Drill, Server};
+use crate::doctor::text;
+use crate::exit;
+use crate::failure::Failure;
+use crate::output;
+use crate::shown;
+use crate::signals::Signals;
+use ledger::{Ledger, Side};
+use nix::sys::signal::Signal;
+use report::Report;
+use rlock_client::{Fenced, Lock, Locks};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+
+/// Between two requests of one client: of a lock that the master granted since the cut, of a probe, and after an error.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// To take the locks at first. A grace after a start may run.
+const UNTIL_HELD: Duration = Duration::from_secs(90);
+
+/// For what remains at the end.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+pub async fn drill(args: &Drill, server: &Server) -> Result<u8, Failure> {
+    let mut signals = Signals::take(&ENDING)?;
+    let mut stage = Stage::set(args, server).await?;
+    let played = tokio::select! {
+        biased;
+        arrival = signals.next() => Ok(exit::by_signal(arrival.signal as i32)),
+        played = stage.play() => played,
+    };
+    stage.leave().await;
+    played
+}
+
+struct Stage<'a> {
+    args: &'a Drill,
+    begun: Instant,
+    /// The master that is cut off, and its `run_id`.
+    at: Address,
+    id: String,
+    /// The locks are in one slot, so that one master has all of them.
+    tag: String,
+    /// A client that knows the address of the master alone, and one of the rest.
+    near: Locks,
+    rest: Locks,
+    ledger: Arc<Ledger>,
+    /// The longest wait for a free lock, and since when the present one lasts.
+    waits: Arc<Mutex<(Duration, Option<Instant>)>>,
+    clients: JoinSet<()>,
+    is_cut: bool,
+}
+
+/// What INFO says of one server.
+struct Told(String);
+
+impl Told {
+    async fn by(locks: &Locks, key: &str) -> Result<Self, String> {
+        let reply =
+            locks.command(key, &["INFO", "server", "replication", "rlock"]).await.map_err(|error| error.reason())?;
+        text(&reply).map(Self).ok_or_else(|| "unexpected reply to INFO".to_owned())
+    }
+
+    fn line(&self, name: &str) -> &str {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
+    }
+
+    fn is_master(&self) -> bool {
+        self.line("role") == "master"
+    }
+}
+
+impl<'a> Stage<'a> {
+    async fn set(args: &'a Drill, server: &Server) -> Result<Self, Failure> {
+        let (given, certificates) = address::read(server)?;
+        let open = async |at: &Address, name: &str| {
+            let options = Locks::options().name(name);
+            let opened = at.open(options, certificates.clone(), server.connect_timeout).await;
+            opened.map_err(|error| Failure::of_the_server(at, &error))
+        };
+        let silent = |at: &Address, why| Failure::new(exit::UNAVAILABLE, format!("{at}: {why}"));
+        let rest = open(&given, "rlock-drill-rest").await?;
+        let tag = format!("{{{}}}:{}", args.prefix, std::process::id());
+        let master = Told::by(&rest, &tag).await.map_err(|why| silent(&given, why))?;
+        let id = master.line("run_id").to_owned();
+        let mut at = args.near.as_ref().map(|near| given.of_node(near));
+        for node in rest.masters().await.map_err(|error| Failure::of_the_server(&given, &error))? {
+            let is_it = node.command(&["INFO", "server"]).await.ok().and_then(|reply| text(&reply));
+            if is_it.is_some_and(|info| info.contains(&id)) {
+                at.get_or_insert(given.of_node(node.address()));
+            }
+        }
+        let Some(at) = at else { return Err(silent(&given, "no master names itself".to_owned())) };
+        let near = open(&at, "rlock-drill-cut-off").await?;
+        let told = Told::by(&near, &tag).await.map_err(|why| silent(&at, why))?;
+        if told.line("run_id") != id {
+            return Err(Failure::usage(format!("{at} is not the master that has the locks of this drill")));
+        }
+        let (ledger, waits, clients) = (Arc::default(), Arc::default(), JoinSet::new());
+        Ok(Self { args, begun: Instant::now(), at, id, tag, near, rest, ledger, waits, clients, is_cut: false })
+    }
+
+    fn say(&self, words: &str) -> Result<(), Failure> {
+        output::print(&format!("{:>6.1}s  {words}\n", self.begun.elapsed().as_secs_f64()))
+    }
+
+    fn lock(&self, side: Side, name: &str) -> Lock<Fenced> {
+        let locks = if side == Side::CutOff { &self.near } else { &self.rest };
+        locks.lock(name).lease(self.args.lease).fenced()
+    }
+
+    /// A client that acquires the lock whenever it can, and keeps it.
+    fn compete(&mut self, place: usize, side: Side, name: &str) {
+        let (lock, ledger) = (self.lock(side, name), self.ledger.clone());
+        self.clients.spawn(async move {
+            loop {
+                match lock.acquire().await {
+                    Ok(guard) => {
+                        let lost = guard.lost();
+                        ledger.granted(place, side, guard);
+                        lost.await;
+                    }
+                    Err(_) => sleep(PAUSE).await,
+                }
+            }
+        });
+    }
+
+    /// Measures how long a free lock is waited for.
+    fn probe(&mut self) {
+        let (locks, waits, lease, tag) = (self.rest.clone(), self.waits.clone(), self.args.lease, self.tag.clone());
+        self.clients.spawn(async move {
+            for number in 0_u64.. {
+                let begun = Instant::now();
+                set(&waits, |waits| waits.1 = Some(begun));
+                // A name of its own: a release that was lost must not count.
+                let lock = locks.lock(format!("{tag}:probe-{number}")).lease(lease);
+                while lock.acquire().await.is_err() {
+                    sleep(PAUSE).await;
+                }
+                set(&waits, |waits| *waits = (waits.0.max(begun.elapsed()), None));
+                sleep(PAUSE).await;
+            }
+        });
+    }
+
+    async fn play(&mut self) -> Result<u8, Failure> {
+        let mut report = Report::default();
+        self.take_locks().await?;
+        match self.until_replaced().await? {
+            Some(cut) => self.until_all_have_next_holders(cut, &mut report).await?,
+            None => report.unknown(format!("no other master took over within {}", shown::time(self.args.within))),
+        }
+        match Told::by(&self.near, &self.tag).await {
+            Ok(told) if told.is_master() => {}
+            Ok(_) => report.unknown(format!("{} became a replica during the cut, so it was not cut off", self.at)),
+            Err(why) => report.unknown(format!("{} did not answer during the cut ({why})", self.at)),
+        }
+        if self.ledger.counts().late == 0 {
+            report.unknown(format!("{} granted nothing after the cut that its replicas do not know", self.at));
+        }
+        // A holder may lose its lock for another reason later.
+        report.kept = self.ledger.counts().kept;
+        self.heal(&mut report).await?;
+        report.counts = self.ledger.counts();
+        (report.longest_wait, report.still_waits) =
+            set(&self.waits, |(longest, now)| (now.map_or(*longest, |it| it.elapsed().max(*longest)), now.is_some()));
+        output::print(&report.text(&self.at))?;
+        Ok(report.code())
+    }
+
+    async fn take_locks(&mut self) -> Result<(), Failure> {
+        // What the servers refuse, such as a lease longer than the grace, they refuse the first one, too.
+        let first =
+            self.rest.lock(format!("{}:first", self.tag)).lease(self.args.lease).acquire_timeout(UNTIL_HELD).await;
+        drop(first.map_err(|error| Failure::of_the_server(&self.at, &error))?);
+        let side_of = |place: usize| if place % 2 == 0 { Side::CutOff } else { Side::Rest };
+        let places = 0..self.args.locks as usize;
+        let names: Vec<_> = places.clone().map(|number| format!("{}:{number}", self.tag)).collect();
+        for name in &names {
+            let place = self.ledger.add(name);
+            self.compete(place, side_of(place), name);
+        }
+        let begun = Instant::now();
+        while self.ledger.counts().grants < names.len() {
+            if begun.elapsed() > UNTIL_HELD {
+                let words = format!("{}: not all locks were granted within {}", self.at, shown::time(UNTIL_HELD));
+                return Err(Failure::new(exit::UNAVAILABLE, words));
+            }
+            sleep(PAUSE).await;
+        }
+        self.ledger.begin(side_of);
+        for (place, name) in names.iter().enumerate() {
+            [Side::CutOff, Side::Rest].into_iter().for_each(|side| self.compete(place, side, name));
+        }
+        let mut waiting = 0;
+        while waiting < 2 * names.len() && begun.elapsed() < UNTIL_HELD {
+            waiting = self.waiting(&self.near).await;
+            sleep(PAUSE).await;
+        }
+        self.probe();
+        let [near, rest] = self.ledger.counts().held;
+        let of = format!("{near} by clients of {}, {rest} by clients of the rest", self.at);
+        self.say(&format!("{} locks are held: {of}; {waiting} clients wait", names.len()))
+    }
+
+    async fn waiting(&self, locks: &Locks) -> usize {
+        let told = Told::by(locks, &self.tag).await;
+        told.ok().and_then(|told| told.line("rlock_waiters").parse().ok()).unwrap_or_default()
+    }
+
+    async fn heal(&mut self, report: &mut Report) -> Result<(), Failure> {
+        match &self.args.heal {
+            Some(line) => self.say(&format!("heal: {line}"))?,
+            None => self.say("now heal the cut")?,
+        }
+        self.run_heal().await?;
+        let healed = Instant::now();
+        while !Told::by(&self.near, &self.tag).await.is_ok_and(|told| !told.is_master()) {
+            if healed.elapsed() > self.args.within {
+                report.unknown(format!("{} did not become a replica", self.at));
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+        self.say(&format!("{} is a replica, {} after that", self.at, shown::time(healed.elapsed())))
+    }
+
+    async fn run_heal(&mut self) -> Result<(), Failure> {
+        self.is_cut = false;
+        run(self.args.heal.as_deref(), &self.at).await
+    }
+
+    /// Has the master cut off, and asks it for more locks, of which no replica learns, until clients of the rest find another
+    /// one. Returns when the cut began.
+    async fn until_replaced(&mut self) -> Result<Option<Instant>, Failure> {
+        self.is_cut = true;
+        match &self.args.cut {
+            Some(line) => self.say(&format!("cut: {line}"))?,
+            None => self.say(&format!("now cut {} off from the other servers and the sentinels", self.at))?,
+        }
+        // A command that takes its time must not keep the master from granting meanwhile.
+        let (begun, cut, at) = (Instant::now(), self.args.cut.as_deref(), self.at.clone());
+        let (_, replaced) = tokio::try_join!(run(cut, &at), async {
+            for number in 0_u64.. {
+                if begun.elapsed() > self.args.within {
+                    break;
+                }
+                let name = format!("{}:late-{number}", self.tag);
+                let late = self.lock(Side::CutOff, &name);
+                let late = timeout(2 * PAUSE, late.try_acquire());
+                let (late, told) = tokio::join!(late, timeout(2 * PAUSE, Told::by(&self.rest, &self.tag)));
+                if let Ok(Ok(Some(guard))) = late {
+                    let place = self.ledger.add(&name);
+                    self.ledger.granted(place, Side::CutOff, guard);
+                    self.compete(place, Side::Rest, &name);
+                }
+                if told.is_ok_and(|told| told.is_ok_and(|told| told.is_master() && told.line("run_id") != self.id)) {
+                    self.say(&format!("another master has the locks, {} after the cut", shown::time(begun.elapsed())))?;
+                    return Ok(Some(begun));
+                }
+                sleep(PAUSE).await;
+            }
+            Ok(None)
+        })?;
+        Ok(replaced)
+    }
+
+    /// And until the leases that the old master knows of at the cut have ended there.
+    async fn until_all_have_next_holders(&self, cut: Instant, report: &mut Report) -> Result<(), Failure> {
+        let told = Told::by(&self.rest, &self.tag).await.ok();
+        let grace = told.and_then(|told| told.line("rlock_grace_left_ms").parse().ok()).unwrap_or_default();
+        let limit = cut.elapsed() + Duration::from_millis(grace) + 3 * self.args.lease + GOODBYE;
+        let is_over = || self.ledger.counts().without_next_holder == 0 && cut.elapsed() > self.args.lease * 3 / 2;
+        while !is_over() && cut.elapsed() < limit {
+            sleep(PAUSE).await;
+        }
+        match self.ledger.counts().without_next_holder {
+            0 => {
+                let waiting = self.waiting(&self.rest).await;
+                self.say(&format!("each lock of the cut-off side has a next holder; {waiting} clients wait"))
+            }
+            some => {
+                report.unknown(format!("{some} locks of the cut-off side got no next holder"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Heals, releases the locks, and deletes the counters of their tokens if this user may.
+    async fn leave(mut self) {
+        let healed = if self.is_cut { self.run_heal().await } else { Ok(()) };
+        if let Err(failure) = healed {
+            failure.tell();
+        }
+        self.clients.shutdown().await;
+        let names = self.ledger.close();
+        let _ = timeout(GOODBYE, async {
+            tokio::join!(self.rest.settle(), timeout(GOODBYE / 2, self.near.settle())).0;
+            for name in names {
+                let counter = format!("redisson_lock_token:{name}");
+                let _ = self.rest.command(&name, &["DEL", &counter]).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// Runs an operator's command. Its output is no part of ours.
+async fn run(line: Option<&str>, at: &Address) -> Result<(), Failure> {
+    let Some(line) = line else { return Ok(()) };
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("RLOCK_DRILL_MASTER", at.to_string());
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().await;
+    match status.map_err(Failure::of_the_system)? {
+        status if status.success() => Ok(()),
+        status => Err(Failure::system(format!("{line}: {status}"))),
+    }
+}
+
+fn set<T, R>(shared: &Mutex<T>, change: impl FnOnce(&mut T) -> R) -> R {
+    change(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+}
