@@ -68,9 +68,9 @@ struct Stage<'a> {
 }
 
 /// What INFO says of one server.
-struct Told(String);
+struct Info(String);
 
-impl Told {
+impl Info {
     async fn by(locks: &Locks, key: &str) -> Result<Self, String> {
         let reply =
             locks.command(key, &["INFO", "server", "replication", "rlock"]).await.map_err(|error| error.reason())?;
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         let silent = |at: &Address, why| Failure::new(exit::UNAVAILABLE, format!("{at}: {why}"));
         let rest = open(&given, "rlock-drill-rest").await?;
         let tag = format!("{{{}}}:{}", args.prefix, std::process::id());
-        let master = Told::by(&rest, &tag).await.map_err(|why| silent(&given, why))?;
+        let master = Info::by(&rest, &tag).await.map_err(|why| silent(&given, why))?;
         let id = master.line("run_id").to_owned();
         let mut at = args.near.as_ref().map(|near| given.of_node(near));
         for node in rest.masters().await.map_err(|error| Failure::of_the_server(&given, &error))? {
@@ -108,8 +108,8 @@ impl<'a> Stage<'a> {
         }
         let Some(at) = at else { return Err(silent(&given, "no master names itself".to_owned())) };
         let near = open(&at, "rlock-drill-cut-off").await?;
-        let told = Told::by(&near, &tag).await.map_err(|why| silent(&at, why))?;
-        if told.line("run_id") != id {
+        let info = Info::by(&near, &tag).await.map_err(|why| silent(&at, why))?;
+        if info.line("run_id") != id {
             return Err(Failure::usage(format!("{at} is not the master that has the locks of this drill")));
         }
         let (ledger, waits, clients) = (Arc::default(), Arc::default(), JoinSet::new());
@@ -167,8 +167,8 @@ impl<'a> Stage<'a> {
             Some(cut) => self.until_all_have_next_holders(cut, &mut report).await?,
             None => report.unknown(format!("no other master took over within {}", shown::time(self.args.within))),
         }
-        match Told::by(&self.near, &self.tag).await {
-            Ok(told) if told.is_master() => {}
+        match Info::by(&self.near, &self.tag).await {
+            Ok(info) if info.is_master() => {}
             Ok(_) => report.unknown(format!("{} became a replica during the cut, so it was not cut off", self.at)),
             Err(why) => report.unknown(format!("{} did not answer during the cut ({why})", self.at)),
         }
@@ -221,8 +221,8 @@ impl<'a> Stage<'a> {
     }
 
     async fn waiting(&self, locks: &Locks) -> usize {
-        let told = Told::by(locks, &self.tag).await;
-        told.ok().and_then(|told| told.line("rlock_waiters").parse().ok()).unwrap_or_default()
+        let info = Info::by(locks, &self.tag).await;
+        info.ok().and_then(|info| info.line("rlock_waiters").parse().ok()).unwrap_or_default()
     }
 
     async fn heal(&mut self, report: &mut Report) -> Result<(), Failure> {
@@ -232,7 +232,7 @@ impl<'a> Stage<'a> {
         }
         self.run_heal().await?;
         let healed = Instant::now();
-        while !Told::by(&self.near, &self.tag).await.is_ok_and(|told| !told.is_master()) {
+        while !Info::by(&self.near, &self.tag).await.is_ok_and(|info| !info.is_master()) {
             if healed.elapsed() > self.args.within {
                 report.unknown(format!("{} did not become a replica", self.at));
                 return Ok(());
@@ -265,13 +265,13 @@ impl<'a> Stage<'a> {
                 let name = format!("{}:late-{number}", self.tag);
                 let late = self.lock(Side::CutOff, &name);
                 let late = timeout(2 * PAUSE, late.try_acquire());
-                let (late, told) = tokio::join!(late, timeout(2 * PAUSE, Told::by(&self.rest, &self.tag)));
+                let (late, info) = tokio::join!(late, timeout(2 * PAUSE, Info::by(&self.rest, &self.tag)));
                 if let Ok(Ok(Some(guard))) = late {
                     let place = self.ledger.add(&name);
                     self.ledger.granted(place, Side::CutOff, guard);
                     self.compete(place, Side::Rest, &name);
                 }
-                if told.is_ok_and(|told| told.is_ok_and(|told| told.is_master() && told.line("run_id") != self.id)) {
+                if info.is_ok_and(|info| info.is_ok_and(|info| info.is_master() && info.line("run_id") != self.id)) {
                     self.say(&format!("another master has the locks, {} after the cut", shown::time(begun.elapsed())))?;
                     return Ok(Some(begun));
                 }
@@ -284,8 +284,8 @@ impl<'a> Stage<'a> {
 
     /// And until the leases that the old master knows of at the cut have ended there.
     async fn until_all_have_next_holders(&self, cut: Instant, report: &mut Report) -> Result<(), Failure> {
-        let told = Told::by(&self.rest, &self.tag).await.ok();
-        let grace = told.and_then(|told| told.line("rlock_grace_left_ms").parse().ok()).unwrap_or_default();
+        let info = Info::by(&self.rest, &self.tag).await.ok();
+        let grace = info.and_then(|info| info.line("rlock_grace_left_ms").parse().ok()).unwrap_or_default();
         let limit = cut.elapsed() + Duration::from_millis(grace) + 3 * self.args.lease + GOODBYE;
         let is_over = || self.ledger.counts().without_next_holder == 0 && cut.elapsed() > self.args.lease * 3 / 2;
         while !is_over() && cut.elapsed() < limit {
