@@ -8,7 +8,7 @@ use crate::pages::hosts::{Hosts, PATIENCE_WITH_SERVERS};
 use crate::pages::{fence, sets};
 use crate::support::{Ended, Place, bare, run, start};
 use rlock_testing::network::{Order, Proxy};
-use rlock_testing::{Client, Server, free_port, text, wait_for_as_long_as, wait_until};
+use rlock_testing::{Client, Reply, Server, free_port, text, wait_for_as_long_as, wait_until};
 use std::fs::Permissions;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -28,16 +28,17 @@ const LOCKS: usize = 20;
 /// Servers and clients find a server there, wherever it connects from.
 const SELF: &str = "replica-announce-ip 127.0.0.1\n";
 
-/// Where servers and sentinels connect from: `127.0.1.` and the place of a server.
-const SERVERS: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 0);
+/// Where the master that is cut off connects from, and all other servers and sentinels.
+const MASTER: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
+const OTHERS: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
 
 struct Set {
     hosts: Hosts,
     /// For each host the one to where the others find it, and of a cluster the one to its bus.
     doors: Vec<Vec<Proxy>>,
     url: String,
-    /// The place of the master.
-    master: usize,
+    /// Under this prefix the first server is the master of all locks.
+    prefix: String,
 }
 
 fn until(what: &str, condition: impl FnMut() -> bool) {
@@ -87,7 +88,7 @@ impl Set {
         }
         let ports = hosts.sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect::<Vec<_>>();
         let url = format!("redis+sentinel://{}/locks", ports.join(","));
-        Self { hosts, doors: vec![vec![door]], url, master: 0 }.ready()
+        Self { hosts, doors: vec![vec![door]], url, prefix: "rlock-drill".to_owned() }.ready()
     }
 
     fn of_cluster(is_protected: bool) -> Self {
@@ -111,15 +112,16 @@ impl Set {
         let create: String =
             create.lines().filter(|line| !line.contains("doctor")).map(|it| format!("{it}\n")).collect();
         hosts.follow(&create);
-        let owns = |place: &usize| {
-            let slots = client(&hosts, *place).say("RLOCK.INSPECT {rlock-drill}");
-            !format!("{slots:?}").contains("MOVED")
-                && client(&hosts, *place).say("INFO replication").as_text().contains("role:master")
+        let mut first = client(&hosts, 0);
+        let mut is_its_own = |prefix: &String| {
+            let reply = first.say(&format!("RLOCK.INSPECT {{{prefix}}}"));
+            !matches!(reply, Reply::Error(line) if line.starts_with("MOVED"))
         };
-        let master = (0..doors.len()).find(owns).expect("a master has the locks");
+        let mut prefixes = (0..1_000).map(|number| format!("rlock-drill-{number}"));
+        let prefix = prefixes.find(|it| is_its_own(it)).expect("the first server is a master");
         let ports = doors.iter().map(|it| format!("127.0.0.1:{}", it[0].port)).collect::<Vec<_>>();
         let url = format!("redis+cluster://{}", ports.join(","));
-        Self { hosts, doors, url, master }.ready()
+        Self { hosts, doors, url, prefix }.ready()
     }
 
     /// Its replicas follow, and no grace runs any more.
@@ -142,11 +144,9 @@ impl Set {
 
     /// The master keeps its clients alone.
     fn cut(&self) {
-        for (place, door) in
-            self.doors.iter().enumerate().flat_map(|(place, doors)| doors.iter().map(move |it| (place, it)))
-        {
-            let mask = if place == self.master { !0xff } else { !0 };
-            door.obey(Order::LoseFrom(source(self.master), mask));
+        for (place, doors) in self.doors.iter().enumerate() {
+            let lost = if place == 0 { OTHERS } else { MASTER };
+            doors.iter().for_each(|door| door.obey(Order::LoseOf(lost.into())));
         }
     }
 
@@ -161,7 +161,7 @@ impl Set {
         let shown = fence(PAGE, PROTECTED);
         let words = shown.lines().next().and_then(|line| line.strip_prefix("$ rlock ")).expect("the command");
         let mut command = bare(&words.split(' ').collect::<Vec<_>>());
-        command.args(["--locks", &LOCKS.to_string(), "--lease", lease]);
+        command.args(["--locks", &LOCKS.to_string(), "--lease", lease, "--prefix", &self.prefix]);
         command.env("RLOCK_URL", &self.url).env("RLOCK_PASSWORD", "change-me");
         let mut running = start(place.of(command));
         for name in ["cut", "heal"] {
@@ -182,8 +182,9 @@ impl Set {
     }
 }
 
+/// The master is the first one.
 fn source(place: usize) -> Ipv4Addr {
-    Ipv4Addr::from_bits(SERVERS.to_bits() + u32::try_from(place).unwrap())
+    if place == 0 { MASTER } else { OTHERS }
 }
 
 fn from(place: usize) -> String {
