@@ -84,7 +84,7 @@ const CUT_MS: (u64, u64) = (600, 1_500);
 
 /// Of a hundred replacements that a cluster's replica or the sentinels could make by themselves, those on command: at
 /// once, and not after the time that a server has to be silent.
-const ON_COMMAND: u8 = 50;
+const ON_COMMAND: u8 = 70;
 
 /// When we make a replica the master though the old one lives on: under the protection once that one has stopped for sure,
 /// which the settings promise after the lag of 1 s and 4 s.

@@ -185,7 +185,9 @@ fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
     client.habits = if is_guard || sort < 2 {
         // Held beyond the lease: a release would leave the replica with a holder that is none.
         let waits_ms = vec![Some(1_000), Some(0)];
-        Habits { lease_ms: longest_ms, waits_ms, rest_ms: (500, 3_000), stalls: 100, comes_back: 0, ..others }
+        // Of different lengths: a grace ends for all locks at once, and they should not all be granted again at once.
+        let lease_ms = longest_ms * [4, 7, 10][((number + sort) % 3) as usize] / 10;
+        Habits { lease_ms, waits_ms, rest_ms: (500, 3_000), stalls: 100, comes_back: 0, ..others }
     } else {
         let waits_ms = vec![None, Some(200)];
         Habits { lease_ms: BRIEF_MS, waits_ms, hold_ms: (20, BRIEF_MS / 2), rest_ms: (5, 100), renews: 0, ..others }
