@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants bench bench-quick lint package fmt docs clean
+.PHONY: sim explore core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -222,6 +222,9 @@ chaos-power: setup module ## play 60 failovers in each topology, unprotected and
 
 chaos-long: setup module ## run chaos with ten seeds on each server, and chaos-power, for hours; writes docs/proof/figures.md
 	@scripts/chaos-long.sh
+
+soak: setup module ## hours of mixed load on the newest two servers; writes docs/proof/soak.md: HOURS=4 SERVERS="redis-8.0 valkey-9.1"
+	@scripts/soak.sh $(or $(HOURS),4) $(or $(SERVERS),newest)
 
 client-mutants: setup module ## check that the suite for clients catches clients with one defect each; some: MUTANTS="no-ack"
 	@scripts/setup.sh clients go

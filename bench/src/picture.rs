@@ -1,4 +1,5 @@
-//! The picture: hand-overs per second against the number of waiters, both by powers of ten.
+//! The picture: hand-overs per second against the number of waiters, both by powers of ten. [`open`] and [`label`] also serve
+//! the picture of a soak.
 //!
 //! It lies on a light or a dark page, and as an image it knows only what the reader's system prefers, not what the page does.
 //! So it brings its own paper, and one colour of each kind for either paper. `tests/pictures.rs` measures the contrast of
@@ -13,17 +14,17 @@ pub const NAME: &str = "hand-offs.svg";
 
 /// A colour by its use.
 #[derive(Clone, Copy)]
-struct Ink {
+pub struct Ink {
     class: &'static str,
     on_light: &'static str,
     on_dark: &'static str,
 }
 
 const PAPER: Ink = Ink { class: "paper", on_light: "#ffffff", on_dark: "#0d1117" };
-const TEXT: Ink = Ink { class: "text", on_light: "#3d444d", on_dark: "#c9d1d9" };
-const GRID: Ink = Ink { class: "grid", on_light: "#848d97", on_dark: "#6e7681" };
-const OURS: Ink = Ink { class: "ours", on_light: "#0969da", on_dark: "#58a6ff" };
-const GREEN: Ink = Ink { class: "green", on_light: "#1a7f37", on_dark: "#3fb950" };
+pub const TEXT: Ink = Ink { class: "text", on_light: "#3d444d", on_dark: "#c9d1d9" };
+pub const GRID: Ink = Ink { class: "grid", on_light: "#848d97", on_dark: "#6e7681" };
+pub const OURS: Ink = Ink { class: "ours", on_light: "#0969da", on_dark: "#58a6ff" };
+pub const GREEN: Ink = Ink { class: "green", on_light: "#1a7f37", on_dark: "#3fb950" };
 const ORANGE: Ink = Ink { class: "orange", on_light: "#bc4c00", on_dark: "#f0883e" };
 
 const INKS: [Ink; 6] = [PAPER, TEXT, GRID, OURS, GREEN, ORANGE];
@@ -33,7 +34,7 @@ impl Ink {
         format!(r#"class="{}" fill="currentColor""#, self.class)
     }
 
-    fn stroke(self) -> String {
+    pub fn stroke(self) -> String {
         format!(r#"class="{}" fill="none" stroke="currentColor""#, self.class)
     }
 }
@@ -70,7 +71,7 @@ const BOTTOM: f64 = 250.0;
 
 fn draw(lines: &[Line]) -> String {
     let powers = powers_around(lines);
-    let mut svg = open();
+    let mut svg = open(TITLE, "many clients want it; each releases it at once", [760.0, 310.0]);
     let mut power = powers[0];
     while power <= powers[1] {
         let rate = 10_f64.powf(power);
@@ -95,23 +96,24 @@ fn draw(lines: &[Line]) -> String {
     svg + "</svg>\n"
 }
 
-fn open() -> String {
+/// The head of a picture, with its paper, its title and a line below that.
+pub fn open(title: &str, below: &str, [width, height]: [f64; 2]) -> String {
     let rules = |colour: fn(&Ink) -> &'static str| {
         INKS.iter().map(|ink| format!(".{}{{color:{}}}", ink.class, colour(ink))).collect::<String>()
     };
     let (light, dark) = (rules(|ink| ink.on_light), rules(|ink| ink.on_dark));
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 310\" width=\"760\" height=\"310\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\" role=\"img\">\n<title>{TITLE}</title>\n<style>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"13\" role=\"img\">\n<title>{title}</title>\n<style>\n\
          {light}\n@media (prefers-color-scheme: dark){{{dark}}}\n</style>\n"
     );
-    let _ = writeln!(svg, r#"<rect width="760" height="310" rx="6" {}/>"#, PAPER.fill());
-    let _ = writeln!(svg, r#"<text x="16" y="24" {} font-size="15" font-weight="600">{TITLE}</text>"#, TEXT.fill());
-    label(&mut svg, [16.0, 43.0], "start", TEXT, "many clients want it; each releases it at once");
+    let _ = writeln!(svg, r#"<rect width="{width}" height="{height}" rx="6" {}/>"#, PAPER.fill());
+    let _ = writeln!(svg, r#"<text x="16" y="24" {} font-size="15" font-weight="600">{title}</text>"#, TEXT.fill());
+    label(&mut svg, [16.0, 43.0], "start", TEXT, below);
     svg
 }
 
-fn label(svg: &mut String, [x, y]: [f64; 2], anchor: &str, ink: Ink, text: &str) {
+pub fn label(svg: &mut String, [x, y]: [f64; 2], anchor: &str, ink: Ink, text: &str) {
     let _ = writeln!(svg, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" {}>{text}</text>"#, ink.fill());
 }
 

@@ -36,7 +36,7 @@ pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
 pub use crowd::{Answer, Crowd, crowd_of, make_room_for};
 pub use info::Info;
-pub use processor::{Wanted, was_wanted_by};
+pub use processor::{Wanted, was_wanted_by, was_wanted_here};
 pub use random::Random;
 pub use sentinel::Watched;
 pub use server::{Server, ServerVersion, Start, debug_module, dev_program, free_port, module};
