@@ -83,7 +83,7 @@ start_server() {
     for try in {1..20}; do
         port=$((10000 + RANDOM % 12000))
         mkdir "$dir/$port"
-        "$server" --bind 127.0.0.1 --port "$port" --dir "$dir/$port" --save "" --loadmodule "$module" tokens count "$@" \
+        "$server" --bind 127.0.0.1 --port "$port" --dir "$dir/$port" --save "" --loadmodule "$module" "$@" \
             >"$dir/$port/log" 2>&1 </dev/null &
         pid=$!
         servers+=" $pid"

@@ -215,6 +215,15 @@ impl Reply {
         }
     }
 
+    /// The fencing token of a grant.
+    #[track_caller]
+    pub fn token(&self) -> i64 {
+        match self {
+            Self::List(pair) if pair[0] == Self::Nil => pair[1].as_int(),
+            other => panic!("not a grant with a token: {other:?}"),
+        }
+    }
+
     /// The whole error line, its code first.
     pub fn as_error(&self) -> &str {
         match self {

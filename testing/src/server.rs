@@ -194,7 +194,7 @@ impl Start {
         Self {
             options: Vec::new(),
             configuration: None,
-            module: Some((None, tokens_by_count())),
+            module: Some((None, Vec::new())),
             directory: new_directory(),
             environment: Vec::new(),
             launcher: Vec::new(),
@@ -263,16 +263,14 @@ impl Start {
     }
 
     pub fn module(mut self, path: PathBuf) -> Self {
-        self.module = Some((Some(path), tokens_by_count()));
+        self.module = Some((Some(path), Vec::new()));
         self
     }
 
-    /// With all settings as they are by default: see [`tokens_by_count`].
-    pub fn default_settings(mut self) -> Self {
-        if let Some((_, arguments)) = &mut self.module {
-            arguments.clear();
-        }
-        self
+    /// With tokens 1, 2, 3, as Redisson counts them: for a test of the counting itself, or one that has to know the next
+    /// token. By default tokens go by the clock.
+    pub fn counted_tokens(self) -> Self {
+        self.load_arguments(&["tokens", "count"])
     }
 
     pub fn load_arguments(mut self, arguments: &[&str]) -> Self {
@@ -356,11 +354,6 @@ impl Start {
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("the server's binary is there: set RLOCK_SERVER, or install redis-server")
     }
-}
-
-/// Tests know the tokens beforehand if they go by the counter alone.
-fn tokens_by_count() -> Vec<String> {
-    ["tokens", "count"].map(str::to_owned).to_vec()
 }
 
 fn new_directory() -> TempDir {

@@ -349,7 +349,9 @@ fn expect_error(ours: &Reply) -> Reply {
 }
 
 fn compare(commands: &'static [&'static str], sides: &'static [&'static str]) {
-    let (_server, mut client) = Server::with_client();
+    // As Redisson counts them.
+    let server = Server::prepare().counted_tokens().start();
+    let mut client = server.client();
     let last = State::of(&mut client, OURS);
     let mut pair = Pair { client, slack: 0, parted: 0, last };
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });

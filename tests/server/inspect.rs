@@ -72,17 +72,15 @@ fn a_lock_that_nobody_holds() {
         ])
     };
     assert_eq!(client.say("RLOCK.INSPECT k"), nothing(Reply::Nil));
-    client.say("RLOCK.ACQUIRE k ann 600000 FENCED");
+    let token = client.say("RLOCK.ACQUIRE k ann 600000 FENCED").token();
     client.say("RLOCK.RELEASE k ann");
-    assert_eq!(client.say("RLOCK.INSPECT k"), nothing(Reply::Int(1)), "the counter outlives the lock");
+    assert_eq!(client.say("RLOCK.INSPECT k"), nothing(Reply::Int(token)), "the counter outlives the lock");
 }
 
 #[test]
 fn a_plain_lock() {
     let (_server, mut client) = Server::with_client();
-    for _ in 0..3 {
-        client.say("RLOCK.ACQUIRE k ann:1 600000 FENCED");
-    }
+    let [_, _, token] = [(); 3].map(|()| client.say("RLOCK.ACQUIRE k ann:1 600000 FENCED").token());
     let end = client.expiry("k");
     let before = client.time_ms();
     let seen = client.say("RLOCK.INSPECT k");
@@ -90,7 +88,7 @@ fn a_plain_lock() {
     assert_eq!(of(&seen, "kind"), &text("plain"));
     assert_eq!(of(&seen, "holder-count"), &Reply::Int(1));
     assert_eq!(holders(&seen), held(&[("ann:1", "exclusive", 3)]));
-    assert_eq!(of(&seen, "fencing-token"), &Reply::Int(3));
+    assert_eq!(of(&seen, "fencing-token"), &Reply::Int(token));
     let left = of(&seen, "ttl-ms").as_int();
     assert!((end - after..=end - before).contains(&left), "{left}");
     assert_eq!(left_ms(&seen, "ann:1", "exclusive").as_int(), left, "the holder's lease is the lock's");
@@ -276,12 +274,12 @@ fn on_a_replica_the_holders_are_seen() {
     let (master, replica) = (Server::start(), Server::start());
     let (mut ours, mut theirs) = (master.client(), replica.client());
     replica.follow(&master);
-    ours.say("RLOCK.WACQUIRE k ann 600000 FENCED");
+    let token = ours.say("RLOCK.WACQUIRE k ann 600000 FENCED").token();
     let _bob = start_waiting(&master, "RLOCK.WACQUIRE k bob 600000 WAIT 0");
-    wait_until("the replica has the token", || theirs.say("GET redisson_lock_token:{k}") == text("1"));
+    wait_until("the replica has the token", || theirs.say("GET redisson_lock_token:{k}") == text(&token.to_string()));
     let seen = theirs.say("RLOCK.INSPECT k");
     assert_eq!(holders(&seen), held(&[("ann", "write", 1)]));
-    assert_eq!(of(&seen, "fencing-token"), &Reply::Int(1));
+    assert_eq!(of(&seen, "fencing-token"), &Reply::Int(token));
     assert_eq!(of(&seen, "waiter-count"), &Reply::Int(0), "who waits is known where they wait");
     assert_eq!(theirs.say("RLOCK.QUEUES"), list([]));
 }

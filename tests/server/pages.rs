@@ -533,7 +533,7 @@ fn locks_take_no_more_memory_than_is_said() {
     // The server's table of keys, which is part of the measure, is as full as with 100,000.
     const LOCKS: i64 = 25_000;
     let of_each = |command: &str, more: &str| {
-        let server = Server::prepare().default_settings().start();
+        let server = Server::start();
         let mut client = server.client();
         let before = used_memory(&mut client);
         let acquire = format!("redis.call('{command}', 'orders:' .. i, '{HOLDER}:1', '600000'{more})");

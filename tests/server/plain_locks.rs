@@ -65,7 +65,7 @@ fn commands_work_in_transactions_and_scripts() {
     assert_eq!((&replies[0], &replies[2]), (&Reply::Nil, &Reply::Int(1)));
     assert!(replies[1].as_int() > 0);
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann', '600000', 'FENCED')[2]";
-    assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
+    assert!(client.run(&["EVAL", script, "1", "k"]).as_int() > 0);
     let script = "return redis.call('RLOCK.RELEASE', KEYS[1], 'ann')";
     assert_eq!(client.run(&["EVAL", script, "1", "k"]), Reply::Int(1));
 }

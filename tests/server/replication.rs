@@ -4,11 +4,11 @@
 use rlock_testing::{Client, Reply, Server, Tap, start_waiting, text, wait_until};
 
 /// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
-/// ms after the command ran.
+/// ms after the command ran, `<token>` for the time in µs.
 const CASES: [&str; 43] = [
     "RLOCK.ACQUIRE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 2000000 FENCED \
-     => HINCRBY k ann 1; PEXPIREAT k <2000000>; INCR redisson_lock_token:{k}",
+     => HINCRBY k ann 1; PEXPIREAT k <2000000>; SET redisson_lock_token:{k} <token> KEEPTTL",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann => HINCRBY k ann -1",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 1000000; RLOCK.RELEASE k ann LEASE 3000000 \
      => HINCRBY k ann -1; PEXPIREAT k <3000000>",
@@ -20,7 +20,7 @@ const CASES: [&str; 43] = [
      => RESTORE k <1000000> {mode:read,ann:1} ABSTTL REPLACE; SET {k}:ann:rwlock_timeout:1 1 PXAT <1000000>",
     "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 2000000 FENCED \
      => HINCRBY k ann 1; PEXPIREAT k <2000000>; SET {k}:ann:rwlock_timeout:2 1 PXAT <2000000>; \
-        INCR redisson_lock_token:{k}",
+        SET redisson_lock_token:{k} <token> KEEPTTL",
     "RLOCK.RACQUIRE k ann 2000000; RLOCK.RACQUIRE k bob 1000000 \
      => HINCRBY k bob 1; SET {k}:bob:rwlock_timeout:1 1 PXAT <1000000>",
     "RLOCK.RACQUIRE k ann 2000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; RLOCK.RELEASE k ann \
@@ -57,7 +57,7 @@ const CASES: [&str; 43] = [
      => ZADD k <2000000> bob; PEXPIREAT k <2000000>",
     "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2 => ZADD k <1000000> bob",
     "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k ann 1000000 LIMIT 1 FENCED \
-     => ZADD k <1000000> ann; PEXPIREAT k <1000000>; INCR redisson_lock_token:{k}",
+     => ZADD k <1000000> ann; PEXPIREAT k <1000000>; SET redisson_lock_token:{k} <token> KEEPTTL",
     "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.RELEASE k bob => ZREM k bob",
     "RLOCK.PACQUIRE k ann 2000000 LIMIT 2; RLOCK.PACQUIRE k bob 1000000 LIMIT 2; RLOCK.RELEASE k ann \
      => ZREM k ann; PEXPIREAT k <1000000>",
@@ -69,7 +69,7 @@ const CASES: [&str; 43] = [
     "RLOCK.MACQUIRE 1 k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.MACQUIRE 2 l k ann 2000000 FENCED \
      => RESTORE l <2000000> {ann:1} ABSTTL REPLACE; HINCRBY k ann 1; PEXPIREAT k <2000000>; \
-     INCR redisson_lock_token:{l}; INCR redisson_lock_token:{k}",
+     SET redisson_lock_token:{l} <token> KEEPTTL; SET redisson_lock_token:{k} <token> KEEPTTL",
     "RLOCK.ONCE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ONCE k ann 1000000; RLOCK.ANSWER k ann 42 KEEP 2000000 \
      => SET rlock_answer:{k} 42 PXAT <2000000>; DEL k; PUBLISH redisson_lock__channel:{k} 0",
@@ -155,6 +155,7 @@ fn a_whole_lock_arrives_whatever_its_names() {
 fn relative_to(start: i64, command: &str) -> String {
     const MULTIPLE: i64 = 1_000_000;
     let word = |word: &str| match word.parse::<i64>() {
+        Ok(token) if token >= start * 1_000 => "<token>".to_owned(),
         Ok(time) if time > start => format!("<{}>", (time - start + MULTIPLE / 2) / MULTIPLE * MULTIPLE),
         _ => word.to_owned(),
     };

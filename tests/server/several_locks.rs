@@ -63,11 +63,19 @@ fn what_is_granted_are_plain_locks() {
     assert_eq!(client.keys(), [""; 0]);
 }
 
+/// Later than any clock says, so that a counter goes on by one, and tells its token from that of another lock.
+const AHEAD: i64 = 9_000_000_000_000_000;
+
+fn counters_are_ahead(client: &mut Client, [a, b]: [i64; 2]) {
+    let set = |key: &str, count: i64| format!("SET redisson_lock_token:{{{key}}} {}", AHEAD + count);
+    client.say_all([set("a", a), set("b", b)]);
+}
+
 #[test]
 fn tokens_come_in_the_order_of_the_keys() {
     let (server, mut client) = Server::with_client();
-    client.say_all(["SET redisson_lock_token:{a} 10", "SET redisson_lock_token:{b} 20"]);
-    let tokens = |numbers: [i64; 2]| list([Reply::Nil, list(numbers.map(Reply::Int))]);
+    counters_are_ahead(&mut client, [10, 20]);
+    let tokens = |numbers: [i64; 2]| list([Reply::Nil, list(numbers.map(|number| Reply::Int(AHEAD + number)))]);
     assert_eq!(client.say("RLOCK.MACQUIRE 2 b a ann 600000 FENCED"), tokens([21, 11]));
     assert_eq!(client.say("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0 FENCED"), tokens([12, 22]));
     client.say("RLOCK.RELEASE a ann ALL");
@@ -78,10 +86,10 @@ fn tokens_come_in_the_order_of_the_keys() {
     let told = short.receive();
     assert!(matches!(told.as_list(), [Reply::Int(500_000..), Reply::Nil]), "{told:?}");
     let one = client.say("RLOCK.MACQUIRE 1 a bob 600000 FENCED");
-    assert_eq!(one, list([Reply::Nil, list([Reply::Int(14)])]), "of one lock as well");
+    assert_eq!(one, list([Reply::Nil, list([Reply::Int(AHEAD + 14)])]), "of one lock as well");
     let mut waits_for_one = start_waiting(&server, "RLOCK.MACQUIRE 1 a dan 600000 WAIT 0 FENCED");
     client.say("RLOCK.RELEASE a bob ALL");
-    assert_eq!(waits_for_one.receive(), list([Reply::Nil, list([Reply::Int(15)])]), "and if it waits");
+    assert_eq!(waits_for_one.receive(), list([Reply::Nil, list([Reply::Int(AHEAD + 15)])]), "and if it waits");
 }
 
 #[test]
@@ -203,7 +211,7 @@ fn people_on_call_see_how_many_locks_a_waiter_waits_for() {
 #[test]
 fn a_session_is_told_once_and_of_the_shortest_lease() {
     let (_server, mut client, mut ann) = Server::with_session();
-    client.say_all(["SET redisson_lock_token:{a} 1", "SET redisson_lock_token:{b} 6"]);
+    counters_are_ahead(&mut client, [1, 6]);
     let (ask, more) = ("RLOCK.MACQUIRE 2 a b ann 600000", "WAIT 0 FENCED");
     client.say_all(["RLOCK.ACQUIRE a holder 600000", "RLOCK.ACQUIRE b holder 600000"]);
     for _ in 0..2 {
@@ -225,7 +233,7 @@ fn a_session_is_told_once_and_of_the_shortest_lease() {
     // A lease that is changed before the event is told.
     client.say("RLOCK.RENEW b ann 100000");
     let told = ann.call("WAIT 0");
-    let tokens = list([Reply::Int(2), Reply::Int(7)]);
+    let tokens = list([2, 7].map(|number| Reply::Int(AHEAD + number)));
     let event = Event { seq: 1, ticket: "1".to_owned(), outcome: "granted".to_owned(), value: tokens };
     assert_eq!(told.events(), [event]);
     let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };

@@ -1,10 +1,14 @@
 //! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back. By default none is
-//! below the time, so that tokens grow on though the counter is gone; most tests have them by the counter alone.
+//! below the time, so that tokens grow on though the counter is gone.
 
 use rlock_testing::{Client, Event, Reply, Server, Session, Tap, list, start_waiting, text, wait_until};
 
 fn granted(token: i64) -> Reply {
     list([Reply::Nil, Reply::Int(token)])
+}
+
+fn counter(client: &mut Client) -> i64 {
+    client.say("GET redisson_lock_token:{k}").as_text().parse().expect("a number")
 }
 
 /// The counter is not there before, and the server is not to be asked of it as of a key that is.
@@ -16,13 +20,16 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
         client.say("RLOCK.ACQUIRE k holder 600000");
         let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED");
         client.say(free);
-        assert_eq!(waiter.receive(), granted(1), "{free}: to a client that is blocked");
+        let given = waiter.receive().token();
+        assert_eq!(given, counter(&mut client), "{free}: to a client that is blocked");
         client.say("DEL k redisson_lock_token:{k}");
         client.say("RLOCK.ACQUIRE k holder 600000");
         session.wait_for("RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED", "ticket");
         client.say(free);
         let told = session.until_told(1);
-        assert_eq!(told, [Event::granted(number, "ticket", Some(1))], "{free}: to a ticket");
+        let next = counter(&mut client);
+        assert_eq!(told, [Event::granted(number, "ticket", Some(next))], "{free}: to a ticket");
+        assert!(given < next, "{free}: {next} after {given}");
         client.say("DEL k redisson_lock_token:{k}");
     }
 }
@@ -30,7 +37,8 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
 /// What Redisson counts with INCR, RLOCK counts on; an expiry stays.
 #[test]
 fn a_counter_goes_on_from_what_is_there() {
-    let (_server, mut client) = Server::with_client();
+    let server = Server::prepare().counted_tokens().start();
+    let mut client = server.client();
     for (before, token) in [(41, 42), (-3, -2)] {
         client.say(&format!("SET redisson_lock_token:{{k}} {before} PXAT 9999999999999"));
         assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000 FENCED"), granted(token));
@@ -63,14 +71,8 @@ fn a_counter_that_cannot_count_refuses_the_grant_whole() {
 /// The largest number that is exact where numbers are floating point.
 const EXACT_MAX: i64 = (1 << 53) - 1;
 
-fn by_clock() -> (Server, Client) {
-    let server = Server::prepare().default_settings().start();
-    let client = server.client();
-    (server, client)
-}
-
 fn token(client: &mut Client) -> i64 {
-    client.say("RLOCK.ACQUIRE k ann 600000 FENCED").as_list()[1].as_int()
+    client.say("RLOCK.ACQUIRE k ann 600000 FENCED").token()
 }
 
 fn time_us(client: &mut Client) -> i64 {
@@ -81,7 +83,7 @@ fn time_us(client: &mut Client) -> i64 {
 
 #[test]
 fn by_default_a_token_is_the_time() {
-    let (_server, mut client) = by_clock();
+    let (_server, mut client) = Server::with_client();
     for acquire in ["RLOCK.ACQUIRE plain ann", "RLOCK.RACQUIRE read ann", "RLOCK.WACQUIRE write ann"] {
         let before = time_us(&mut client);
         let token = client.say(&format!("{acquire} 600000 FENCED")).as_list()[1].as_int();
@@ -93,7 +95,7 @@ fn by_default_a_token_is_the_time() {
 
 #[test]
 fn tokens_grow_on_though_the_counter_is_gone() {
-    let (_server, mut client) = by_clock();
+    let (_server, mut client) = Server::with_client();
     let mut last = 0;
     for loss in
         ["DEL redisson_lock_token:{k}", "FLUSHALL", "SET redisson_lock_token:{k} 7", "RENAME redisson_lock_token:{k} x"]
@@ -114,13 +116,13 @@ fn tokens_grow_on_though_the_counter_is_gone() {
 
 #[test]
 fn tokens_grow_on_over_a_restart_without_a_data_set_and_a_failover() {
-    let (server, mut client) = by_clock();
+    let (server, mut client) = Server::with_client();
     let before = token(&mut client);
-    let server = server.crash().default_settings().start();
+    let server = server.crash().start();
     let mut client = server.client();
     let after = token(&mut client);
     assert!(before < after, "{after} after {before}");
-    let replica = Server::prepare().default_settings().start();
+    let replica = Server::start();
     let mut theirs = replica.client();
     // It has received nothing.
     theirs.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
@@ -133,7 +135,7 @@ fn tokens_grow_on_over_a_restart_without_a_data_set_and_a_failover() {
 /// As on a server whose clock was put back.
 #[test]
 fn a_counter_ahead_of_the_time_goes_on_by_one() {
-    let (_server, mut client) = by_clock();
+    let (_server, mut client) = Server::with_client();
     for ahead in [EXACT_MAX - 1, i64::MAX - 2] {
         client.say(&format!("SET redisson_lock_token:{{k}} {ahead}"));
         assert_eq!((token(&mut client), token(&mut client)), (ahead + 1, ahead + 2));
@@ -143,7 +145,7 @@ fn a_counter_ahead_of_the_time_goes_on_by_one() {
 
 #[test]
 fn followers_are_told_the_token_itself() {
-    let (server, mut client) = by_clock();
+    let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");
     tap.drain();
@@ -166,10 +168,13 @@ fn followers_are_told_the_token_itself() {
 
 #[test]
 fn a_setting_has_them_counted_as_redisson_does() {
-    let (_server, mut client) = by_clock();
+    let (server, mut client) = Server::with_client();
     assert_eq!(client.say("CONFIG GET rlock.tokens"), list([text("rlock.tokens"), text("clock")]));
     client.say("CONFIG SET rlock.tokens count");
-    assert_eq!((token(&mut client), token(&mut client)), (1, 2));
+    assert_eq!(token(&mut client), 1);
+    let mut tap = Tap::on(&server);
+    assert_eq!(token(&mut client), 2);
+    assert_eq!(tap.drain()[3], "INCR redisson_lock_token:{k}");
     client.say("CONFIG SET rlock.tokens clock");
     assert!(token(&mut client) > 1_000_000_000_000_000);
     assert!(client.say("CONFIG SET rlock.tokens time").as_error().starts_with("ERR"));

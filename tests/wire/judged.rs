@@ -25,6 +25,8 @@ const SLACK_MS: i64 = 100_000;
 /// If the server says or keeps anything else than the model.
 pub fn judge(referee: &mut Connection, random: &mut Random) {
     let mut reference = Reference::of(KEY);
+    // The model has no clock to take tokens from.
+    referee.say("CONFIG SET rlock.tokens count");
     referee.say("DEL judged redisson_lock_token:{judged} rlock_answer:{judged}");
     for _ in 0..COMMANDS {
         let (command, expected) = ask(&mut reference, random);
@@ -43,6 +45,7 @@ pub fn judge(referee: &mut Connection, random: &mut Random) {
         };
         assert!(is_seen, "{:?} is to be seen after {}", reference.seen_answer(), told(&command));
     }
+    referee.say("CONFIG SET rlock.tokens clock");
     referee.say("DEL judged redisson_lock_token:{judged} rlock_answer:{judged}");
 }
 

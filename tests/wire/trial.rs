@@ -35,7 +35,7 @@ const USUAL: [&str; 15] = [
     "CONFIG SET rlock.max-tickets-per-user 0",
     "CONFIG SET rlock.grace 0",
     "CONFIG SET rlock.max-answer 65536",
-    "CONFIG SET rlock.tokens count",
+    "CONFIG SET rlock.tokens clock",
     "CONFIG SET notify-keyspace-events KEA",
     "CONFIG SET hz 10",
     "DEBUG SET-ACTIVE-EXPIRE 1",

@@ -20,8 +20,8 @@ pub struct Node {
     pub name: String,
     pub port: u16,
     options: Vec<String>,
-    /// Of the module; none: those that all tests begin with.
-    settings: Option<Vec<String>>,
+    /// Of the module, where they are not the defaults.
+    settings: Vec<String>,
     /// Another build of the module than the one under test.
     pub module: Option<PathBuf>,
     pub socket: PathBuf,
@@ -54,7 +54,7 @@ impl Node {
     pub fn start(
         name: &str,
         options: &[&str],
-        settings: Option<Vec<String>>,
+        settings: Vec<String>,
         module: Option<PathBuf>,
         clock: Option<ServerClock>,
     ) -> Self {
@@ -135,14 +135,12 @@ impl Node {
     pub fn restart(&mut self, more: &[&str]) -> Result<(), String> {
         let start = self.start.take().ok_or_else(|| format!("server {} cannot be started", self.name))?;
         let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let settings: Vec<_> = self.settings.iter().map(String::as_str).collect();
         let mut start = start.port(self.port).patience(PATIENCE_TO_START).options(&own);
         if let Some(module) = self.module.clone() {
             start = start.module(module);
         }
-        if let Some(settings) = &self.settings {
-            let settings: Vec<_> = settings.iter().map(String::as_str).collect();
-            start = start.default_settings().load_arguments(&settings);
-        }
+        start = start.load_arguments(&settings);
         for (name, value) in self.clock.iter().flat_map(ServerClock::environment) {
             start = start.environment(name, value);
         }

@@ -62,13 +62,11 @@ impl Play {
         }
     }
 
-    /// The settings of the module; none: those that all tests begin with.
-    pub fn settings(self) -> Option<Vec<String>> {
-        let grace = ["grace".to_owned(), LONGEST_LEASE_MS.to_string()];
+    /// The settings of the module that are not the defaults.
+    pub fn settings(self) -> Vec<String> {
         match self {
-            Self::Everything => None,
-            Self::Unprotected => Some(Vec::new()),
-            Self::Protected => Some(grace.to_vec()),
+            Self::Everything | Self::Unprotected => Vec::new(),
+            Self::Protected => vec!["grace".to_owned(), LONGEST_LEASE_MS.to_string()],
         }
     }
 

@@ -25,7 +25,9 @@ fn holders(client: &mut Client, key: &str) -> Vec<String> {
 
 #[test]
 fn a_lock_of_each_kind_is_handed_on_and_released() {
-    let (server, mut client) = Server::with_client();
+    // So that the whole text is known.
+    let server = Server::prepare().counted_tokens().start();
+    let mut client = server.client();
     let kinds: [(&[&str], &str, &str, &str); 5] = [
         (&["key"], "rlock1/plain/600000/0/-/", "/key", "key none"),
         (&["--token", "a/b"], "rlock1/plain/600000/0/1/", "/a%2Fb", "a/b 1"),

@@ -309,6 +309,7 @@ fn conversation(mut send: impl FnMut(usize, &str), mut next: impl FnMut(usize) -
 fn it_replies_as_the_module_does() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let hello = if protocol == Protocol::Resp3 { "HELLO 3" } else { "HELLO 2" };
+        // Counted, so that both have the same tokens.
         let dev = Dev::start(&["--set", "tokens=count"]);
         let connections = std::cell::RefCell::new([dev.connect(), dev.connect()]);
         for connection in connections.borrow_mut().iter_mut() {
@@ -329,7 +330,7 @@ fn it_replies_as_the_module_does() {
             },
             |place| connections.borrow_mut()[place].next(),
         );
-        let server = Server::start();
+        let server = Server::prepare().counted_tokens().start();
         let clients = std::cell::RefCell::new([server.client(), server.client()]);
         clients.borrow_mut().iter_mut().for_each(|client: &mut Client| _ = client.say(hello));
         let of_module = conversation(

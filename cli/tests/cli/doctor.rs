@@ -12,8 +12,7 @@ fn settings_of_the_page(block: &str) -> Vec<String> {
     let fixed = ["port", "bind", "dir", "requirepass", "masterauth", "loadmodule", "cluster-enabled"];
     let page = fence("docs/deploy.md", &format!("conf {block}"));
     let lines = page.lines().filter(|line| line.split(' ').next().is_some_and(|name| !fixed.contains(&name)));
-    // Tests count tokens, if nothing else is said.
-    lines.chain(["rlock.tokens clock"]).map(str::to_owned).collect()
+    lines.map(str::to_owned).collect()
 }
 
 fn set(server: &Server, setting: &str) {

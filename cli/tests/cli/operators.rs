@@ -196,14 +196,14 @@ fn ls_of_a_cluster_shows_what_the_living_nodes_have() {
 #[test]
 fn inspect_shows_who_holds_and_who_waits() {
     let (server, mut client) = Server::with_client();
-    client.say("RLOCK.ACQUIRE key somebody 600000 FENCED");
+    let token = client.say("RLOCK.ACQUIRE key somebody 600000 FENCED").token();
     let _waits = waiting(&server, "key", 1, 0);
     let mut blocked = server.client();
     blocked.send(&["RLOCK.ACQUIRE", "key", "waiter", "600000", "WAIT", "600000"]);
     client.until_waiting(2);
     let shown = run(rlock(&server, &["inspect", "key"]));
     let lines = words(shown.succeeded());
-    assert_eq!(lines[0].join(" "), "key: plain, lease ends in 9m 2 waiting, last token 1");
+    assert_eq!(lines[0].join(" "), format!("key: plain, lease ends in 9m 2 waiting, last token {token}"));
     assert_eq!(lines[2].join(" "), "HOLDER SIDE COUNT LEASE LEFT");
     assert_eq!(lines[3].join(" "), "somebody exclusive 1 9m");
     assert_eq!(lines[5].join(" "), "WAITER SIDE WAITED GIVES UP IN");
@@ -222,7 +222,7 @@ fn inspect_shows_who_holds_and_who_waits() {
         ("key", json!("key")),
         ("kind", json!("plain")),
         ("holder_count", json!(1)),
-        ("fencing_token", json!(1)),
+        ("fencing_token", json!(token)),
         ("waiter_count", json!(2)),
     ] {
         assert_eq!(object[field], value, "{object}");

@@ -5,10 +5,11 @@ use rlock_testing::{Cluster, Server, wait_until};
 
 #[test]
 fn cmd_has_all_of_them_and_a_token_of_each() {
-    let (server, mut client) = Server::with_client();
+    // So that both tokens are known, and differ.
+    let server = Server::prepare().counted_tokens().start();
+    let mut client = server.client();
     let place = Place::new();
     let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; echo $RLOCK_KEY $RLOCK_TOKEN";
-    client.say("CONFIG SET rlock.tokens count");
     run(rlock(&server, &["run", "--token", "bob", "true"])).succeeded();
     let running = start(place.of(rlock(&server, &["run", "--token", "--all", "ann,bob", "--", "sh", "-c", script])));
     wait_until("CMD runs", || place.has("running"));

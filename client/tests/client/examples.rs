@@ -54,7 +54,8 @@ fn a_job_that_loses_its_lock_stops_and_writes_nothing() {
 fn a_record_of_a_later_host_is_not_overwritten() {
     let server = Server::start();
     let mut client = server.client();
-    client.say("HSET report token 7 day 2030-02-01 text of-a-later-host");
+    // Above the time, which the token of this host is.
+    client.say("HSET report token 9000000000000000 day 2030-02-01 text of-a-later-host");
     let host = Example::start("cron_once", &["2030-01-31"], &server).end();
     assert_eq!(host.success(), "refused: a later host has written already\n");
     assert_eq!(client.run(&["HGET", "report", "text"]), text("of-a-later-host"));

@@ -44,14 +44,13 @@ async fn tokens_grow_with_each_grant() {
     for lock in [locks.lock("a"), locks.lock("a"), locks.read_write("b").read(), locks.read_write("b").write()] {
         let guard = lock.fenced().acquire().await.unwrap();
         let token = guard.token();
-        assert!(token > last || token == 1, "{token} after {last}");
+        assert!(token > last, "{token} after {last}");
         assert_eq!(guard.tokens().collect::<Vec<_>>(), [token]);
         last = token;
         guard.release().await.unwrap();
     }
-    assert_eq!(last, 2);
     let permit = locks.permits("gpu", 1).fenced().acquire().await.unwrap();
-    assert!(permit.token() > 0);
+    assert!(permit.token() > last);
 }
 
 /// Somebody else takes the lock under the same holder right after its release, and keeps the lease that it asked for.

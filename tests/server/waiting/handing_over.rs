@@ -1,8 +1,8 @@
 //! Who gets a lock next when it is released, and in what step.
 
 use super::for_all_waiters;
-use super::scene::{Outcome, Scene, Waiter};
-use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, list, wait_until};
+use super::scene::{Scene, Waiter};
+use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, wait_until};
 
 for_all_waiters!(
     those_who_wait_are_served_in_the_order_of_coming,
@@ -18,12 +18,15 @@ fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
     let mut line: Vec<_> = (1..=12)
         .map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} {} WAIT 0 FENCED", lease(number))))
         .collect();
+    let mut last = 0;
     for (number, waiter) in (1..).zip(&mut line) {
         let check = LeaseCheck::begin(scene);
         assert_eq!(scene.say(&format!("RLOCK.RELEASE k h{}", number - 1)), Reply::Int(1));
         check.lease_is(scene, "k", lease(number));
         assert_eq!(scene.fields("k"), format!("{{h{number}:1}}"));
-        assert_eq!(waiter.outcome(), Outcome::Granted(Some(number)));
+        let token = waiter.outcome().token();
+        assert!(last < token, "{token} after {last}");
+        last = token;
     }
     assert_eq!(scene.say("RLOCK.RELEASE k h12"), Reply::Int(1));
     assert_eq!(scene.keys(), ["redisson_lock_token:{k}"]);
@@ -31,17 +34,20 @@ fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
 }
 
 fn a_waiter_of_each_side_is_granted_its_lease_and_token(scene: &mut Scene) {
-    for (token, (take, ask, free, granted)) in (1..).zip([
+    let mut last = 0;
+    for (take, ask, free, granted) in [
         ("RLOCK.ACQUIRE", "RLOCK.ACQUIRE", "RLOCK.RELEASE k ann", "{bob:1}"),
         ("RLOCK.WACQUIRE", "RLOCK.RACQUIRE", "RLOCK.RELEASE k ann", "{bob:1,mode:read}"),
         ("RLOCK.RACQUIRE", "RLOCK.WACQUIRE", "RLOCK.RELEASE k ann", "{bob:write:1,mode:write}"),
         ("RLOCK.WACQUIRE", "RLOCK.WACQUIRE", "RLOCK.BREAK k", "{bob:write:1,mode:write}"),
-    ]) {
+    ] {
         scene.say(&format!("{take} k ann 600000"));
         let mut bob = scene.wait(&format!("{ask} k bob 300000 WAIT 600000 FENCED"));
         let lease = LeaseCheck::begin(scene);
         assert_eq!(scene.say(free), Reply::Int(1));
-        assert_eq!(bob.outcome(), Outcome::Granted(Some(token)), "{ask}");
+        let token = bob.outcome().token();
+        assert!(last < token, "{ask}: {token} after {last}");
+        last = token;
         lease.lease_is(scene, "k", 300_000);
         assert_eq!(scene.fields("k"), granted, "{ask}");
         assert_eq!(scene.say("RLOCK.RELEASE k bob"), Reply::Int(1));
@@ -66,9 +72,8 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene)
     assert_eq!(stream(), ["RESTORE k <end> {bob:1} ABSTTL REPLACE"]);
     bob.is_granted();
     scene.say("RLOCK.RELEASE k bob");
-    let expected = ["MULTI", "RESTORE k <end> {cid:1} ABSTTL REPLACE", "INCR redisson_lock_token:{k}", "EXEC"];
-    assert_eq!(stream(), expected);
-    assert_eq!(cid.outcome(), Outcome::Granted(Some(1)));
+    let counter = format!("SET redisson_lock_token:{{k}} {} KEEPTTL", cid.outcome().token());
+    assert_eq!(stream(), ["MULTI", "RESTORE k <end> {cid:1} ABSTTL REPLACE", &counter, "EXEC"]);
     scene.say("RLOCK.RELEASE k cid");
 
     scene.say("RLOCK.RACQUIRE k ann 600000");
@@ -137,11 +142,12 @@ fn two_thousand_clients_are_served_in_order() {
     }
     assert_eq!(watch.figure("longest_queue"), 2_000);
     holder.say("RLOCK.RELEASE k holder");
-    let mut token = 0;
+    let mut last = 0;
     for round in 1..=ROUNDS {
         for (number, client) in clients.iter_mut().enumerate() {
-            token += 1;
-            assert_eq!(client.receive(), list([Reply::Nil, Reply::Int(token)]), "round {round}, client {number}");
+            let token = client.receive().token();
+            assert!(last < token, "round {round}, client {number}: {token} after {last}");
+            last = token;
             // Behind everyone else again, and only then is the lock given on.
             let mut second = server.client();
             if round < ROUNDS {

@@ -157,6 +157,15 @@ impl Waiter {
 }
 
 impl Outcome {
+    /// The token of a grant.
+    #[track_caller]
+    pub fn token(&self) -> i64 {
+        match self {
+            Self::Granted(Some(token)) => *token,
+            other => panic!("no grant with a token: {other:?}"),
+        }
+    }
+
     /// Whether it is an error that begins with this code.
     pub fn is_error(&self, code: &str) -> bool {
         matches!(self, Self::Error(line) if line.starts_with(&format!("{code} ")))

@@ -234,7 +234,7 @@ fn without_remark(line: &str) -> &str {
 
 /// Sends the lines after `>`; the other lines are the replies. A waiter is granted a lock that another client had.
 fn converse(text: &str) {
-    let server = Server::prepare().default_settings().start();
+    let server = Server::start();
     let place = Place::new();
     let mut client = server.client();
     let lines = || text.lines().filter(|line| !line.starts_with("$ "));

@@ -54,7 +54,7 @@ final class Node {
     }
 
     static Node start(String... options) {
-        List<String> all = new ArrayList<>(List.of("--loadmodule", environment("RLOCK_MODULE", null), "tokens", "count"));
+        List<String> all = new ArrayList<>(List.of("--loadmodule", environment("RLOCK_MODULE", null)));
         all.addAll(List.of(options));
         return start("", all);
     }
