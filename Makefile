@@ -105,6 +105,7 @@ lint: ## check formatting, clippy and rustdoc (warnings are errors), snippets, n
 	scripts/snippets.sh check
 	scripts/check-pages.sh
 	scripts/check-figures.sh
+	scripts/check-promises.sh
 	scripts/check-words.sh
 	scripts/test-release.sh
 	scripts/test-setup.sh

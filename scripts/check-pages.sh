@@ -1,52 +1,16 @@
 #!/usr/bin/env bash
 # scripts/check-pages.sh: what the project says of its own files is so. Fails, and lists what is not there:
-# - the files and tests that docs/promises.md names, and files of tests/server that it leaves out;
 # - paths in comments, in pages, in scripts and in manifests; links between pages, and their headings;
 # - targets of the Makefile, and commands of the module;
 # - the versions of rlock and of Rust, where a page has others than Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly promises=docs/promises.md
 wrong=0
 say() {
     echo "check-pages: $1" >&2
     wrong=1
 }
-
-# Where a file that docs/promises.md names is.
-place() {
-    local folder
-    for folder in . tests/server tests/redisson/src/test/java/rlock tests/spring/src/test/java/rlock; do
-        [ ! -f "$folder/$1" ] || { echo "$folder/$1"; return; }
-    done
-}
-
-# What a row of its tables says in backquotes: files, and names of tests in one of these files.
-row() {
-    local files=() word file
-    while IFS= read -r word; do
-        case $word in
-        'make '*) ;;
-        */* | *.*)
-            file=$(place "$word")
-            if [ -n "$file" ]; then files+=("$file"); else say "$promises names $word, which is not there"; fi
-            ;;
-        *)
-            [ ${#files[@]} -gt 0 ] && grep -qw -e "$word" "${files[@]}" ||
-                say "$promises names the test $word, which is not in ${files[*]:-any file}"
-            ;;
-        esac
-    done < <(awk -F'`' '{ for (i = 2; i <= NF; i += 2) print $i }' <<<"$1")
-}
-while IFS= read -r line; do
-    shown=${line% |}
-    row "${shown##*| }"
-done < <(grep '^| .*`.* |$' "$promises")
-
-while IFS= read -r file; do
-    grep -qF "\`${file#tests/server/}\`" "$promises" || say "$promises leaves out $file"
-done < <(git ls-files 'tests/server/*.rs' | xargs grep -lE '#\[test\]|for_all_waiters!\(')
 
 # there FILE PATH: whether a path that the file names is one from the top, or from a folder around the file; or is made
 # by a command, and left out of the repository.
