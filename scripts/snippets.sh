@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/snippets.sh [check]: puts the tested snippets into docs/fencing.md, docs/spring.md, docs/testing.md and README.md, or checks that they are there.
+# scripts/snippets.sh [check]: puts the tested snippets into the pages, or checks that they are there.
 #
 # A program in a document is right on the day that it is written. These are pieces of tests, between a
 # comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly documents="docs/fencing.md docs/spring.md docs/testing.md README.md"
+readonly documents="docs/fencing.md docs/tutorial.md docs/spring.md docs/testing.md README.md"
 
 # quoted: prints a snippet, without the indentation of its first line and without empty lines at its end.
 readonly program='

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, side by side; then the page
-# docs/proof/soak.md and its picture. An interrupt ends the load early; the page then says how long it was.
+# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, side by side; then its page
+# and picture in docs/proof. An interrupt ends the load early; the page then says how long it was.
 #
 # The samples are in target/soak as they come. The programs are copied there first, so that a later build changes nothing.
 set -euo pipefail

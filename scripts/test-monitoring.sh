@@ -77,7 +77,7 @@ pids+=($!)
 until_true "the server does not answer" cli ping
 # The exporter's rights are those of the page.
 # shellcheck disable=SC2046 # a list of words
-cli ACL SETUSER $(sed -n 's/^user \(metrics .*\)/\1/p' docs/operations.md) >"$work/log"
+cli ACL SETUSER $(sed -n 's/^user \(metrics .*\)/\1/p' docs/running.md) >"$work/log"
 
 cli RLOCK.ACQUIRE held ann 3600000 >"$work/log"
 cli RLOCK.ACQUIRE held bob 3600000 WAIT 0 >"$work/waiter" 2>&1 &

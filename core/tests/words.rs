@@ -10,6 +10,7 @@ use rlock_core::words::{self, Argument, COMMANDS, Command, ERRORS, Error, Form, 
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
+const ON_CALL: &str = include_str!("../../docs/on-call.md");
 const SESSION: &str = "0123456789abcdef";
 
 /// Owned, as a request only borrows.
@@ -375,4 +376,23 @@ fn the_tables_keep_their_own_rules() {
         let required = command.options.iter().skip(1).filter(|option| matches!(option.rule, Rule::Required)).count();
         assert_eq!(required, 0, "{}: a required option is the first, and the only one", command.name);
     }
+}
+
+/// The rows of the page's table, each the beginning of an error, without the ellipsis.
+fn beginnings_on_call() -> Vec<&'static str> {
+    let (_, table) = ON_CALL.split_once("| error | do |\n|---|---|\n").unwrap();
+    let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(beginning, _)| beginning.trim_end_matches(" …")).collect()
+}
+
+#[test]
+fn each_error_has_a_row_on_call_and_each_row_an_error() {
+    let beginnings = beginnings_on_call();
+    let mut without_error: BTreeSet<_> = beginnings.iter().copied().collect();
+    for (error, line) in ERRORS {
+        let rows = beginnings.iter().filter(|beginning| line.to_str().unwrap().starts_with(**beginning));
+        let row = rows.max_by_key(|beginning| beginning.len());
+        without_error.remove(row.unwrap_or_else(|| panic!("docs/on-call.md has no row for {error:?}: {line:?}")));
+    }
+    assert!(without_error.is_empty(), "docs/on-call.md has rows for no error: {without_error:?}");
 }

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 use yaml_rust2::{Yaml, YamlLoader};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const OPERATIONS: &str = include_str!("../../docs/operations.md");
+const ON_CALL: &str = include_str!("../../docs/on-call.md");
+const RUNNING: &str = include_str!("../../docs/running.md");
 const DEPLOY: &str = include_str!("../../docs/deploy.md");
 const MONITORING: &str = include_str!("../../docs/monitoring.md");
 const ALERTS: &str = include_str!("../../docs/monitoring/alerts.yaml");
@@ -24,9 +25,9 @@ const OF_OTHERS: [(&str, &str); 3] = [
 const FIELDS: &str = include_str!("manifest-fields.txt");
 const INSTALLED: &str = "/usr/lib/redis/modules/librlock.so";
 
-/// A server with the users of docs/operations.md, as an ACL file has them.
+/// A server with the users of docs/running.md, as an ACL file has them.
 fn with_users() -> Start {
-    let (_, users) = OPERATIONS.split_once("\n```acl\n").unwrap();
+    let (_, users) = RUNNING.split_once("\n```acl\n").unwrap();
     let start = Server::prepare();
     let path = start.directory().join("users.acl");
     std::fs::write(&path, users.split_once("```").unwrap().0).unwrap();
@@ -128,9 +129,9 @@ fn each_user_of_the_page_may_do_what_is_said_of_it_and_nothing_else() {
 fn what_an_operator_may_not_do_is_named() {
     let server = with_users().start();
     let mut client = server.client();
-    let said = OPERATIONS.split("- **operator**").nth(1).unwrap().split("- **metrics**").next().unwrap();
+    let said = RUNNING.split("- **operator**").nth(1).unwrap().split("- **metrics**").next().unwrap();
     let mut refused = HashSet::new();
-    for line in OPERATIONS.lines().filter_map(|line| line.strip_prefix("redis-cli ")) {
+    for line in ON_CALL.lines().chain(RUNNING.lines()).filter_map(|line| line.strip_prefix("redis-cli ")) {
         let line = line.split("  ").next().unwrap().replace("orders:42", "app:1");
         let words: Vec<_> = line.split(' ').map(|word| word.trim_matches('\'')).collect();
         let dry = [&["ACL", "DRYRUN", "operator"], &words[..]].concat();
@@ -177,16 +178,19 @@ fn the_pages_have_every_line_of_info_and_no_other() {
     let (_server, mut client) = Server::with_client();
     let info = client.info("rlock");
     let told: HashSet<_> = info.lines().map(|(name, _)| name).collect();
-    let (_, table) = OPERATIONS.split_once("| line | means | worry when |\n|---|---|---|\n").unwrap();
+    let (recipe, section) = MONITORING.split_once("\n## What each line of INFO means\n").unwrap();
+    let (_, table) = section.split_once("| line | means | worry when |\n|---|---|---|\n").unwrap();
     let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.split_once("` | "));
     let rows: Vec<_> = rows.map(|(name, _)| name).collect();
     assert_eq!((rows.len(), rows.into_iter().collect::<HashSet<_>>()), (told.len(), told.clone()));
-    assert_eq!(names(OPERATIONS, "rlock_").difference(&told).count(), 0);
+    for text in [section, ON_CALL, RUNNING] {
+        assert_eq!(names(text, "rlock_").difference(&told).count(), 0);
+    }
     let told: HashSet<_> = told.into_iter().map(|name| in_prometheus(name).0).collect();
     // Of redis_exporter's own metrics those that are used, as its version 1.88.0 names them.
     let exported = "redis_commands_duration_seconds_total redis_commands_total redis_errors_total redis_evicted_keys_total \
                     redis_instance_info redis_latency_spike_last redis_up redis_exporter redis_script_values redis_module_info";
-    for text in [MONITORING, ALERTS, DASHBOARD] {
+    for text in [recipe, ALERTS, DASHBOARD] {
         assert_eq!(names(text, "rlock_").difference(&told).count(), 0, "the recipe yields no such name");
         assert_eq!(names(text, "redis_").difference(&exported.split_whitespace().collect()).count(), 0);
     }
@@ -199,14 +203,14 @@ fn alerts() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn every_alert_names_the_server_and_has_a_row_that_says_what_to_do() {
-    let rows = OPERATIONS.lines().filter(|line| line.starts_with("| `Rlock"));
+    let rows = ON_CALL.lines().filter(|line| line.starts_with("| `Rlock"));
     let rows: Vec<_> = rows.map(|row| row.split(" | ").collect::<Vec<_>>()).collect();
     assert_eq!(rows.len(), alerts().len());
     for (row, (name, alert)) in rows.iter().zip(alerts()) {
         let of = |what: &str| alert.split_once(&format!("{what}: \"")).unwrap().1.lines().next().unwrap();
         assert_eq!(row[0], format!("| `{name}`"));
         assert_eq!(row[1] == "yes", alert.contains("labels: {severity: page}"), "{name}");
-        let section = of("runbook").strip_prefix("docs/operations.md").unwrap().trim_end_matches('"');
+        let section = of("runbook").trim_start_matches("docs/").trim_start_matches("on-call.md").trim_end_matches('"');
         assert!(section == "#what-to-alert-on" || row[2].contains(&format!("({section})")), "{name}: {section}");
         assert!(
             of("summary").starts_with("{{ $labels.instance }}: ") && of("summary").contains("{{ $value "),
@@ -519,7 +523,7 @@ fn used_memory(client: &mut Client) -> i64 {
 
 /// Redis's figure, which is the larger one, in the row of the page's table that begins so.
 fn figure(row: &str) -> i64 {
-    let row = OPERATIONS.lines().find(|line| line.starts_with(&format!("| {row}"))).expect("a row");
+    let row = RUNNING.lines().find(|line| line.starts_with(&format!("| {row}"))).expect("a row");
     row.split('|').nth(2).unwrap().trim().replace(',', "").parse().unwrap()
 }
 

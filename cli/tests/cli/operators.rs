@@ -449,7 +449,7 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
     assert!(!exists(&mut client, "key"));
 }
 
-/// What docs/operations.md says of one waiter that is in the way.
+/// What docs/on-call.md says of one waiter that is in the way.
 #[test]
 fn one_who_waits_keeps_its_place_unless_it_is_told_to_go() {
     let (server, mut client) = Server::with_client();

@@ -1,4 +1,4 @@
-//! The steps of docs/operations.md that change a running system, followed line by line with locks under way: one that is
+//! The steps of docs/running.md that change a running system, followed line by line with locks under way: one that is
 //! held, with two waiters, and one that goes around, so that at any moment something has just been granted.
 //!
 //! No step ends a hold, or grants the lock to a waiter while another client has it; and each waiter gets the lock.
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The fences of the page that this file follows.
 pub const BLOCKS: [&str; 6] = ["install", "alone", "replica", "sentinels", "cluster", "failover"];
 
-const PAGE: &str = "docs/operations.md";
+const PAGE: &str = "docs/running.md";
 
 /// The hosts of the page: a master, and the replica that takes over.
 const MASTER: &str = "10.0.0.1";

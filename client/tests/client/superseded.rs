@@ -127,7 +127,7 @@ async fn a_grant_of_a_master_that_was_replaced_meanwhile_counts_for_nothing() {
     held.release().await.unwrap();
 }
 
-/// docs/operations.md, *Upgrading*.
+/// docs/running.md, *Upgrading*.
 #[tokio::test]
 async fn a_failover_by_sentinels_loses_nothing_while_writes_are_paused() {
     let watched = Watched::start(1);
