@@ -1,7 +1,7 @@
 //! rlock: distributed locks inside Redis and Valkey, on Redisson's own keys.
 //!
 //! This file is the manifest: which commands there are, and where loading begins. `rlock-core` decides what a lock may do
-//! and which waiter is next, [`server`] is all that touches the server, and [`command`] joins them.
+//! and which waiter is next, everything that touches the server is in [`server`], and [`command`] joins them.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),

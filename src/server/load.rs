@@ -96,9 +96,9 @@ fn refuse(reason: &str) -> c_int {
 }
 
 /// Refuses, always. What remains of a module with commands, events and clients of its own can end a server that unloads
-/// it: a command that a pause has put off and that runs where there is no code any more, an ACL rule that names a
-/// command that is gone. The cases differ by version, and nobody knows those of the next one. To load another version,
-/// start the server anew.
+/// it: a command that a pause has postponed and that runs where there is no code any more, an ACL rule that names a
+/// command that is gone. The cases differ by version, and those of the next one are unknown. To load another version,
+/// restart the server.
 ///
 /// # Safety
 /// To be called by the server, which finds it by its name.

@@ -95,7 +95,7 @@ thread_local! {
     static WITHIN: RefCell<Within> = RefCell::default();
 }
 
-/// Has this command called within the next event of a hash, whoever causes it.
+/// Calls this command within the next event of a hash, whatever causes it.
 fn call_within_event(context: &Context, command: &[Str<'_>]) {
     let command = command.iter().map(|word| OwnedStr::new(word.bytes())).collect();
     WITHIN.set(Within { command, error: Vec::new() });

@@ -24,11 +24,11 @@ impl<A> Decision<A> {
     }
 }
 
-/// The most that one decision changes.
+/// The maximum number of changes of one decision.
 const MOST: usize = 5;
 
-/// Everything that a decision changes: first in the lock's own key, then beside it. An array, because no decision needs
-/// more, and none may allocate.
+/// Everything that a decision changes: first in the lock's own key, then in the keys that belong to it. An array, because no
+/// decision needs more and none may allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes {
     list: [Change; MOST],
@@ -139,11 +139,11 @@ pub enum Change {
     ExpireAt(UnixMs),
     /// `DEL key`
     Delete,
-    /// `ZADD key <end> <holder>`, beside the permits of others or in place of this holder's own: `again`.
+    /// `ZADD key <end> <holder>`, next to the permits of others or in place of this holder's own: `again`.
     SetPermit { end: UnixMs, again: bool },
     /// `ZREM key <holder>`
     DropPermit,
-    /// `ZREMRANGEBYRANK key 0 <count - 1>`: those whose permits have ended.
+    /// `ZREMRANGEBYRANK key 0 <count - 1>`: the permits that have ended.
     DropEnded { count: Ended },
 
     /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`

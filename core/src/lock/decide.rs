@@ -1,8 +1,8 @@
 //! ACQUIRE, RELEASE, RENEW and ANSWER: each looks at what the key holds, and applies the rules of that kind of lock. And the
 //! hand-over: a release and the next holder's grant as one step.
 //!
-//! While a grace runs nobody is let in, whoever asks and for whatever reason. All else is decided as ever, so that a
-//! request which is wrong is refused at once.
+//! While a grace runs, no holder is granted the lock for any reason. Everything else is decided as usual, so a wrong request is
+//! refused at once.
 //!
 //! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
 //! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.

@@ -1,9 +1,9 @@
 //! The grace after a failover or a restart, as it is at one moment.
 //!
-//! Replication is asynchronous, so a new master may not know a lock that the old one has granted, and a server that was
-//! started may have lost what it wrote last. But whoever has such a lock believes in it no longer than its lease, and no
-//! lease is longer than the grace. So for that long no lock gets a new holder: also not one that is recorded as its
-//! holder's own, as the release may be what was lost. Renewals and releases give nobody anything, and go on.
+//! Replication is asynchronous, so a new master may not know a lock that the old one granted, and a restarted server may have
+//! lost its last writes. But the holder of such a lock believes in it no longer than its lease, and no lease is longer than the
+//! grace. So for that long no lock gets a new holder: not even one that is recorded as its holder's own, since the lost write
+//! may be its release. Renewals and releases grant nothing, and go on.
 
 use super::{Lease, Refusal, UnixMs};
 
@@ -11,7 +11,7 @@ use super::{Lease, Refusal, UnixMs};
 pub struct Grace {
     /// How long it lasts when it begins, and how long a lease may be; 0: there is none, and no bound.
     pub length_ms: i64,
-    /// What is left of it; 0: none runs.
+    /// The ms left of it; 0: none runs.
     pub left_ms: i64,
 }
 
@@ -36,7 +36,7 @@ impl Grace {
         if is_within { Ok(()) } else { Err(Refusal::LeaseAboveGrace) }
     }
 
-    /// When a lock may be asked for again of whose lease so much is left: -1 if it has no expiry.
+    /// When a client may ask again for a lock with this much left of its lease: -1 if the lock has no expiry.
     #[must_use]
     pub fn left_of(self, lease_left_ms: i64) -> i64 {
         if lease_left_ms < 0 { lease_left_ms } else { lease_left_ms.max(self.left_ms) }

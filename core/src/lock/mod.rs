@@ -1,14 +1,14 @@
 //! What a lock is and how it changes: pure decisions, without a server.
 //!
 //! A decision looks at a lock through [`Record`], which answers a few questions about the keys that hold it, and
-//! returns a [`Decision`]: the client's answer, and the [`Changes`] that make it true. Nothing here reads a clock,
+//! returns a [`Decision`]: the client's answer, and the [`Changes`] to apply. Nothing here reads a clock,
 //! touches a key or knows how an answer is spelled on the wire, so a map and a number for the time can test every rule.
 //!
 //! - [`acquire`], [`release`], [`renew`], [`answer`]: the commands, by what the key holds
 //! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock; [`permits`]: several holders at once
-//! - [`Grace`]: for how long nobody is let in after a failover
+//! - [`Grace`]: how long no lock gets a new holder after a failover
 //! - [`hand_over()`]: a release and the next holder's grant as one step
-//! - [`Plan`]: what becomes true in one step
+//! - [`Plan`]: the changes of one step
 //! - [`Snapshot`]: a lock with all its holders, for people; and what breaking it changes
 //! - [`names`]: the keys and channels that belong to a lock
 

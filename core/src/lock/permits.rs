@@ -57,7 +57,7 @@ pub fn lowest_score() -> f64 {
 }
 
 /// Counts the entries of a key, of which there are `length`: how many are alive, and how many have ended, by a step for
-/// each. Thousands may have ended, so no more of those are counted than are dropped at once. With more, the ones alive are
+/// each. If thousands have ended, no more of them are counted than are dropped at once. Beyond that, the ones alive are
 /// counted from the other end, up to `most`.
 #[must_use]
 pub fn count_entries<A: Iterator>(
@@ -128,7 +128,7 @@ pub(super) fn grant(record: &impl Record, permits: Permits, limit: Limit, asked:
     asked.granted(record, set(record, permits, asked.end), true)
 }
 
-/// This holder's permit ends then, beside those of others.
+/// This holder's permit gets this end, next to the permits of others.
 fn set(record: &impl Record, permits: Permits, end: UnixMs) -> [Option<Change>; 3] {
     let permit = match permits.mine {
         Some(mine) if mine == end => Change::PermitStays,

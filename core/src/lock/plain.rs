@@ -23,7 +23,7 @@ pub(super) fn acquire(record: &impl Record, asked: Asked) -> Result<Option<Effec
     asked.granted(record, [Some(count), expire, None], false).map(Some)
 }
 
-/// Gives back one of `holds`, or all of them; the last one frees the lock.
+/// Releases one of `holds`, or all of them; the last one frees the lock.
 pub(super) fn release(holds: i64, want: Release, now: UnixMs) -> Result<Decision<Released>, Refusal> {
     let left = want.left_of(holds);
     if left > 0 {

@@ -68,7 +68,7 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option
     asked.granted(record, [count, expire, None], false).map(Some)
 }
 
-/// Gives back one hold or all holds, of one side or both.
+/// Releases one hold or all holds, of one side or both.
 pub(super) fn release(
     record: &impl Record,
     lock: ReadWrite,
@@ -111,7 +111,7 @@ fn release_read(
     if lock.mode == Mode::Write {
         return Ok(still_held(None));
     }
-    // Nobody else has a hold, so there is no lease to look up.
+    // No other holder has a hold, so there is no lease to look up.
     let alone = left == 0 && !lock.others;
     let longest = if alone { None } else { longest_that_stays(record, lock, left, now) };
     Ok(match longest {
@@ -127,7 +127,7 @@ fn release_read(
 /// The longest lease among the read holds that stay, when this holder keeps its first `left`; `Never` if the lock's
 /// lease is not to change.
 ///
-/// Each read hold has a key of its own, and the server serves nobody else while a command looks at a thousand of them
+/// Each read hold has a key of its own, and the server serves no other client while a command looks up a thousand of them
 /// for one reader that leaves. But the lock's lease is the longest of its holds: if no leaving hold is as long, another
 /// hold has that lease. If other means made it longer than all holds, it stays so for a while.
 fn longest_that_stays(record: &impl Record, lock: ReadWrite, left: i64, now: UnixMs) -> Option<Expiry> {

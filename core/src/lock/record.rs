@@ -27,8 +27,7 @@ pub trait Record {
     /// When the lock's key ends; a time in the past if the key is absent.
     fn expiry(&self) -> Expiry;
 
-    /// Whether the keys derived from this one may be touched beside it. In a cluster some names derive into another
-    /// slot.
+    /// Whether the keys derived from this one may be touched, too. In a cluster some names derive into another slot.
     fn derived_keys_are_reachable(&self) -> bool;
 
     /// The fencing token that the next grant would get by the counter alone.
@@ -80,7 +79,7 @@ pub enum Observed {
     Mine {
         holds: i64,
     },
-    /// A plain lock, held by someone else.
+    /// A plain lock of another holder.
     Others,
     ReadWrite(ReadWrite),
     /// Permits: see [`Record::permits`].

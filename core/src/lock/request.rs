@@ -39,7 +39,7 @@ pub struct Effect {
     pub changes: Changes,
     /// The fencing token, if one was asked for.
     pub token: Option<i64>,
-    /// Whether the next waiter may be granted the lock beside this holder.
+    /// Whether the next waiter may share the lock with this holder.
     pub leaves_room: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct Busy {
 /// What is in the way of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Those who have the lock, or who wait for it.
+    /// Holders of the lock, or waiters for it.
     Others,
     /// Nothing but the grace.
     Grace {
-        /// Whether the lock is this holder's already, so that it comes past those who wait.
+        /// Whether the lock is this holder's already, so it passes the waiters.
         reenters: bool,
     },
 }
@@ -112,7 +112,7 @@ pub enum Released {
     NotHeld,
     /// The lock is still held: by this holder, or by other readers.
     StillHeld,
-    /// The lock is free; or a writer left, and its reads stay; or a permit was given back.
+    /// The lock is free; or a writer left, and its reads stay; or a permit was released.
     Free,
 }
 
@@ -239,8 +239,8 @@ impl Expiry {
     }
 }
 
-/// The side of a lock that a hold is on. A plain lock has but one. What waiting must know of it is asked here: nobody
-/// outside of this folder asks which one it is.
+/// The side of a lock that a hold is on. A plain lock has only one. Waiting asks here what it must know of a side: code outside
+/// this folder never asks which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Plain,
@@ -306,8 +306,8 @@ impl Side {
         matches!(self, Self::Read | Self::Permit(_))
     }
 
-    /// Whether a waiter for this side keeps those behind it from sharing the lock with those who have it. One that asks
-    /// for a permit may allow fewer than they do.
+    /// Whether a waiter for this side keeps those behind it from sharing the lock with its holders. A request for a permit may
+    /// allow fewer holders than there are.
     #[must_use]
     pub fn ends_sharing(self) -> bool {
         matches!(self, Self::Write | Self::Permit(_))
@@ -322,7 +322,7 @@ impl Side {
         }
     }
 
-    /// When this holder's lease of this side ends; of read holds, each of which has its own, that of the last one. None if it
+    /// When this holder's lease of this side ends; of read holds, each with its own lease, the end of the last one. None if it
     /// has no hold of this side, or one without an end.
     pub fn lease_end(self, record: &impl Record) -> Option<UnixMs> {
         let expiry = match (record.observe().ok()?, self) {

@@ -1,19 +1,18 @@
 //! A lock as a whole, with all its holders: what people on call look at, and break.
 //!
-//! Elsewhere a decision asks what one holder may do. Here no holder asks, so each field is looked at: a hash with a
-//! field that is no count is no lock, and is neither shown nor broken. Whether its holders may share a lock is not
-//! checked: a lock that somebody's scripts have corrupted is the very one to see and break. Of permits those that have ended
-//! are not shown.
+//! Elsewhere a decision asks what one holder may do. Here no holder asks, so each field is read: a hash with a field that is no
+//! count is no lock, and is neither shown nor broken. Whether its holders may share a lock is not checked: a lock that foreign
+//! scripts have corrupted is the very one to see and break. Permits that have ended are not shown.
 
 use super::{Change, Changes, Expiry, Mode, READ_HOLDS_MAX, Refusal, UnixMs, Unlock, decimal, names};
 
 /// The most holders that breaking a lock looks at: so many take less than a turn of the server.
 pub const BROKEN_MAX: usize = 1_000;
 
-/// The most read holds of a broken lock whose keys are deleted. The keys of all others end with their own leases.
+/// The maximum number of read holds of a broken lock whose keys are deleted. All others expire with their own leases.
 const BROKEN_HOLDS_MAX: i64 = 100_000;
 
-/// The most read holds whose leases are looked up to be shown.
+/// The maximum number of read holds whose leases are looked up to be shown.
 pub const READ_HOLDS_SHOWN_MAX: i64 = 10_000;
 
 /// A lock that exists.

@@ -22,18 +22,18 @@ pub struct Notes {
 pub(super) struct Agenda {
     /// Locks to look at, among them some that no longer need a look.
     pub changed: VecDeque<LockId>,
-    /// The locks among them that the current command has changed, some of which no longer need a look.
+    /// The locks among them that the current command has changed, some of which no longer need a check.
     pub by_command: VecDeque<LockId>,
-    /// What blocked clients were granted that were gone before they could be told.
+    /// Grants to blocked clients that were gone before their reply was sent.
     pub to_release: VecDeque<Untold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
     /// Connections that are closed, with those of their sessions for which that is not noted yet.
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
-    /// Sessions of which something is left to be done, each once: some have acknowledged events, are unattended and have tickets
-    /// that were not looked at since, or have ended.
+    /// Sessions with work left, each once: they have acknowledged events, are unattended with tickets that were not checked
+    /// since, or have ended.
     pub sessions: VecDeque<SessionId>,
-    /// Locks that were broken, of whose former holders some read holds are still to be deleted.
+    /// Broken locks with read holds of former holders that are still to be deleted.
     pub broken: VecDeque<Broken>,
     /// So many locks are still to be looked at, since something has happened to all keys.
     pub to_sweep: usize,
@@ -46,7 +46,7 @@ pub(super) struct Agenda {
     pub is_confined: bool,
 }
 
-/// What a blocked client was granted, until it has been told.
+/// A grant to a blocked client whose reply is not sent yet.
 #[derive(Clone, Debug)]
 pub(super) struct Untold {
     pub database: i32,
@@ -57,7 +57,7 @@ pub(super) struct Untold {
     pub side: Side,
 }
 
-/// What is left of a command that takes tickets back.
+/// The rest of a command that takes tickets back.
 #[derive(Debug)]
 pub(super) struct Cancelling<C> {
     /// None once the client is gone. The rest is taken back all the same.
@@ -115,7 +115,7 @@ impl TicketNames {
     }
 }
 
-/// What is left of a lock that was broken.
+/// The rest of a lock that was broken.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub database: i32,

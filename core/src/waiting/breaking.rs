@@ -34,7 +34,7 @@ impl<C> Engine<C> {
         if !breaking.read_holds.is_empty() {
             self.agenda.broken.push_front(Broken { database, key: key.as_ref().into(), holds: breaking.read_holds });
         }
-        // Of most locks all in the same step; and only of this one, whose slot the command has.
+        // For most locks all in the same step. Only those of this lock, whose slot the command has.
         while self.agenda.broken.len() > others && !host.turn_is_over() && self.drop_next_broken(host, Trigger::Command)
         {
         }

@@ -1,5 +1,5 @@
 //! A waiter's claims: its place in the queue of each lock that it waits for, 1 to 64. The first claim is the waiter itself, which
-//! is told what becomes of it; the others only point to it. A waiter holds none of its locks before it gets all.
+//! gets the outcome; the others only point to it. A waiter holds none of its locks before it gets all.
 
 use super::Map;
 use super::agenda::Notes;
@@ -13,7 +13,7 @@ type AllQueues<C> = Queues<Waiter<C>, Notes>;
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     of_several: Map<Ticket, Several>,
-    /// The number of claims beside the first ones.
+    /// The number of claims other than the first ones.
     pub beside: usize,
 }
 
@@ -51,7 +51,7 @@ impl Claims {
         self.of_several.get(waiter).map_or(std::slice::from_ref(waiter), |several| &several.all)
     }
 
-    /// Those beside the first one.
+    /// All claims but the first one.
     pub fn beside(&self, waiter: Ticket) -> Vec<Ticket> {
         self.of_several.get(&waiter).map_or_else(Vec::new, |several| several.all.iter().skip(1).copied().collect())
     }

@@ -1,5 +1,5 @@
-//! What the commands do: decide, make it true, and serve those who wait. The server and the random histories both come in
-//! here, so what is proven is what is shipped.
+//! What the commands do: decide, apply, and serve the waiters. The server and the random histories both come in here, so
+//! the tested code is the shipped code.
 
 use super::agenda::{Cancelled, Cancelling, TicketNames};
 use super::engine::Engine;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// How a client waits for a lock that is not granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<T> {
-    /// 0 means for ever.
+    /// 0 means forever.
     pub limit_ms: i64,
     /// The client waits only if fewer than so many wait for the lock already.
     pub max: Option<usize>,
@@ -43,7 +43,7 @@ pub enum Acquiring {
     Answered(Rc<[u8]>),
     /// The client is blocked as this waiter, and gets its answer later.
     Blocked(Ticket),
-    /// The ticket waits, and the session is told later.
+    /// The ticket waits, and the session gets an event later.
     Waiting,
     /// So many wait for the lock already, and the client did not want to wait behind as many. Nothing is changed.
     TurnedAway {
@@ -85,7 +85,7 @@ pub enum Rejected {
     Refused(Refusal),
     /// The server may not write.
     Paused,
-    /// The server stood still, and may not grant or renew yet.
+    /// The server stalled, and may not grant or renew yet.
     StoodStill,
     /// The ticket waits for something else, or its event is not acknowledged.
     TicketInUse,
@@ -161,7 +161,7 @@ impl<C> Engine<C> {
             Verdict::Busy(busy) => busy,
         };
         drop(record);
-        // Most who find a lock busy do not wait for it.
+        // Most requests that find a lock busy do not wait for it.
         if waiting.is_none() {
             return Ok(self.refuse(host, &[key], &[(0, busy)]));
         }
@@ -246,7 +246,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Has the client of this command wait for its locks, some of which are busy, if it wants to and can.
+    /// Makes the client of this command wait for its locks, some of which are busy, if it wants to and can.
     fn wait<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
@@ -325,9 +325,9 @@ impl<C> Engine<C> {
         if fits_user { Ok(()) } else { Err(Rejected::TicketsOfUserFull) }
     }
 
-    /// Where a new waiter stands in the queue of each lock: in the place of the former request of its holder; before all others
-    /// if only a grace keeps it from a lock that its holder has, as they wait for that holder; or else last, of which nothing is
-    /// said.
+    /// The place of a new waiter in the queue of each lock: that of the former request of its holder; or the front, if only a grace
+    /// keeps it from a lock that its holder has, since the others wait for that holder. Otherwise it is last, and the lock is left
+    /// out.
     fn places(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], former: Option<Ticket>) -> Vec<Joins> {
         let reenters = |busy: &Busy| busy.obstacle == (Obstacle::Grace { reenters: true });
         if former.is_none() && !busy.iter().any(|(_, busy)| reenters(busy)) {
@@ -362,9 +362,9 @@ impl<C> Engine<C> {
         Acquiring::Done(Outcome::Busy { left_ms })
     }
 
-    /// Opens a lock, and finds out whether another client waits for it. A lock whose key is gone is the waiters' first, even
-    /// if the server has not yet reported that.
-    #[allow(clippy::inline_always, reason = "where nobody waits it only opens the lock")]
+    /// Opens a lock, and finds out whether another client waits for it. A lock whose key is gone belongs to the waiters first, even
+    /// if the server has not reported that yet.
+    #[allow(clippy::inline_always, reason = "without waiters it only opens the lock")]
     #[inline(always)]
     fn open<'a, H: Host<Client = C>>(
         &mut self,
@@ -418,7 +418,7 @@ impl<C> Engine<C> {
         holder: Text<'a, H>,
         want: Release,
     ) -> Result<Released, Rejected> {
-        // Of what stays a lease may begin anew.
+        // A hold that stays may get a new lease.
         if want.lease.is_some() {
             may_go_on(host)?;
         }
@@ -516,8 +516,8 @@ impl<C> Engine<C> {
         }
     }
 
-    /// A blocked client waits no longer, whatever for. Returns it if it has not been unblocked. What it was granted and not
-    /// told is released.
+    /// Ends the wait of a blocked client. Returns the client if it has not been unblocked. A grant whose reply was not sent is
+    /// released.
     pub fn stop_waiting(&mut self, what: WaitsFor, now: UnixMs, is_it: impl Fn(&C) -> bool) -> Option<C> {
         match what {
             WaitsFor::Lock(ticket) => self.gone(ticket),
@@ -549,7 +549,7 @@ fn waiter_for<'a, H: Host>(
     Some(Waiter::new(recipient, request.wish.with_holder(names), request.asked_by))
 }
 
-/// A server that stood still grants and renews nothing until it knows whether it is a master still.
+/// A server that stalled grants and renews nothing until it knows whether it is still a master.
 #[inline]
 pub(super) fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
     let permission = host.permission(None, Purpose::Command);

@@ -1,5 +1,5 @@
-//! All that is kept in memory of waiters, by their tickets. Who a ticket belongs to, a blocked client or a session, does
-//! not matter here, but for who is told of the outcome.
+//! Everything that is kept in memory of waiters, by their tickets. Whether a ticket is a blocked client's or a session's matters
+//! only for the delivery of its outcome.
 //!
 //! What is to be done for them, and when, is on the agenda: see `upkeep.rs`.
 
@@ -100,7 +100,7 @@ impl<C> Default for Engine<C> {
     }
 }
 
-/// All that decides what happens next; not what was counted, nor what helps to find things.
+/// Everything that decides what happens next; not the statistics, nor the indexes.
 impl<C: fmt::Debug> fmt::Debug for Engine<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let untold: BTreeMap<_, _> = self.untold.iter().collect();
@@ -185,7 +185,7 @@ impl<C> Engine<C> {
         &self.sessions
     }
 
-    /// The number of all that wait, over all locks.
+    /// The number of waiters of all locks.
     #[must_use]
     pub fn length(&self) -> usize {
         self.queues.length()
@@ -247,7 +247,7 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Of each session that is back but not all of whose tickets are back in their places yet, the first in this line returns.
+    /// Of each session that is back, but with tickets that are not back in their places yet, the first in this queue returns.
     pub(super) fn put_returning_back(&mut self, lock: LockId, now: UnixMs) {
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
             if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
@@ -256,13 +256,13 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Whether a waiter can be told of a grant.
+    /// Whether a waiter can be notified of a grant.
     pub(super) fn is_attended(&self, waiter: Ticket, now: UnixMs) -> bool {
         let session = self.queues.waiter(waiter).and_then(Waiter::session);
         session.is_none_or(|session| self.sessions.get(session).is_some_and(|session| session.is_attended(now)))
     }
 
-    /// An unattended waiter steps aside with all its claims, and those behind it may be let in.
+    /// An unattended waiter steps aside with all its claims, and waiters behind it may be granted the lock.
     pub(super) fn step_aside(&mut self, waiter: Ticket) {
         let Some(id) = self.queues.waiter(waiter).and_then(Waiter::session) else { return };
         for claim in self.claims.all(&waiter).to_vec() {
@@ -291,7 +291,7 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Takes out a waiter that is granted its locks now. What a blocked client was granted is kept until it is told.
+    /// Takes out a waiter that is granted its locks now. A blocked client's grant is kept until its reply is sent.
     pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Effect], now: UnixMs) -> Option<Delivery<C>> {
         let outcome = Outcome::Granted { token: grants.first()?.token };
         let others: Vec<_> =
@@ -308,7 +308,7 @@ impl<C> Engine<C> {
         Some(self.tell(left, outcome, Beside { keys: others, tokens, answer: None }, now))
     }
 
-    /// What is told of a waiter that has left. `beside` is that of its locks other than the first one.
+    /// The outcome of a waiter that has left. `beside` is that of its locks other than the first one.
     pub(super) fn tell(
         &mut self,
         Left { waiter, database, key, .. }: Left<Waiter<C>>,

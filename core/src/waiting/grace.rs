@@ -1,7 +1,7 @@
-//! The grace of this server, and who is served at its end.
+//! The grace of this server, and which waiters are served at its end.
 //!
 //! It begins with the first thing that a server does once it can serve, not while it still loads its data. When it is
-//! over, all locks are looked at, in the turns of the server, and each goes to the waiter whose turn it is.
+//! over, all locks are checked, in the turns of the server, and each goes to its first waiter.
 
 use super::engine::Engine;
 use super::grace_clock::Begun;
@@ -23,7 +23,7 @@ impl<C> Engine<C> {
         Grace { length_ms, left_ms }
     }
 
-    /// Notes whether the grace is over, and returns what is left.
+    /// Notes whether the grace is over, and returns the ms left.
     pub fn look_at_grace<H: Host<Client = C>>(&mut self, host: &H) -> i64 {
         let ran = self.grace.begun != Begun::No;
         let left_ms = self.grace.look(host.grace_ms(), host.steady_ms());
@@ -41,21 +41,20 @@ impl<C> Engine<C> {
         is_news.then(|| if runs { GraceNews::Begins { left_ms: left_ms() } } else { GraceNews::IsOver })
     }
 
-    /// Whether a grace runs, or is to begin, or is over and that is not told.
+    /// Whether a grace runs, is to begin, or is over without a report.
     #[must_use]
     pub fn has_news_of_grace(&self) -> bool {
         self.grace.is_told || self.grace.begun != Begun::No
     }
 
-    /// What is left of the grace, for those who look on: 1 until it is noted that it is over, as until then a longer one
-    /// may be set.
+    /// The ms left of the grace, for INFO and INSPECT: 1 until its end is noted, as until then a longer one may be set.
     #[must_use]
     pub fn grace_left_ms(&self, length_ms: i64, steady_ms: i64) -> i64 {
         let least_ms = i64::from(self.grace.begun != Begun::No && length_ms > 0);
         self.grace.left_ms(length_ms, steady_ms).max(least_ms)
     }
 
-    /// When something is to be done next, be it that the grace begins or is over. A time that has long passed means at once.
+    /// When the engine has something to do next, the beginning or end of a grace included. A time in the past means at once.
     #[must_use]
     pub fn wakes_next_at<H: Host<Client = C>>(&self, host: &H) -> Option<UnixMs> {
         let now = host.now();

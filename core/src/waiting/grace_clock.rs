@@ -1,9 +1,9 @@
-//! When a grace runs, by a clock that nobody sets: a wall clock that is put forward would end it too soon.
+//! When a grace runs, by a monotonic clock: a wall clock that is set forward would end it too soon.
 
 #[derive(Debug, Default)]
 pub(super) struct GraceClock {
     pub begun: Begun,
-    /// Whether it was told that one runs.
+    /// Whether its beginning was reported.
     pub is_told: bool,
 }
 
@@ -13,7 +13,7 @@ pub(super) enum Begun {
     No,
     /// As soon as the server can serve.
     AtOnce,
-    /// By the clock that nobody sets; from the next ms on, so that no part of one is missing at the end.
+    /// By the monotonic clock; from the next ms on, so that no part of one is missing at the end.
     Since(i64),
 }
 
@@ -26,7 +26,7 @@ impl GraceClock {
         }
     }
 
-    /// What is left; one that is over, or that was set to nothing, is no more.
+    /// The ms left; a grace that is over, or whose length was set to 0, is forgotten.
     pub fn look(&mut self, length_ms: i64, steady_ms: i64) -> i64 {
         let left_ms = self.left_ms(length_ms, steady_ms);
         match self.begun {

@@ -31,7 +31,7 @@ pub trait Host {
 
     fn now(&self) -> UnixMs;
 
-    /// A clock that nobody sets, in ms from any moment on.
+    /// A monotonic clock, in ms from any moment on.
     fn steady_ms(&self) -> i64;
 
     /// How long a grace lasts: see [`crate::lock::Grace::length_ms`].
@@ -88,8 +88,8 @@ pub trait Host {
     /// Blocks the client of this command, if that can be done.
     fn block(&self) -> Option<Self::Client>;
 
-    /// A waiter has begun to wait: for this side of a lock, the changes of which are to be told from now on; and as this client,
-    /// if it is one that was blocked just now.
+    /// A waiter has begun to wait: for this side of a lock, whose changes the host must report from now on; and as this client, if
+    /// it was blocked just now.
     fn waits(&self, side: Option<Side>, client: Option<(&Self::Client, WaitsFor)>);
 
     /// Answers a blocked client, and unblocks it.
@@ -118,7 +118,7 @@ impl OwnText for Vec<u8> {
 
 pub type Text<'a, H> = <<H as Host>::OwnText as OwnText>::Lent<'a>;
 
-/// What has happened outside of the engine. Whoever is told of it is in the middle of something, so it is only noted.
+/// What has happened outside the engine. The reporter is in the middle of something, so it is only noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Something to one key.

@@ -1,7 +1,7 @@
 //! What has a name is found by the name's hash: locks by their names, waiters by their holders' and by their tickets'.
 //!
-//! A hash of 32 bits and a place are all that is kept of each, since names are long, are stored elsewhere already, and
-//! there may be a million. Two names may share a hash, so the caller checks what is found.
+//! Only a hash of 32 bits and a place are kept of each, since names are long, are stored elsewhere already, and there may be a
+//! million. Two names may share a hash, so the caller checks what it finds.
 
 use super::store::Place;
 use foldhash::fast::RandomState;
@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-/// A table that grows moves all that is in it at once. Each of so many is small enough to do that unnoticed.
+/// A table that grows moves all its entries at once. Each of this many tables is small enough to do that unnoticed.
 const PARTS: usize = 16;
 
 #[derive(Default)]

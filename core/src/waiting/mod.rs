@@ -3,13 +3,13 @@
 //! - [`Queues`]: the waiters of each lock, first in first out
 //! - `Waiter`: a blocked client, or a ticket of a session
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
-//! - [`SessionSummary`]: the same as people on call see it
-//! - [`Engine`]: all that is kept in memory of waiters, and what is to be done for them
+//! - [`SessionSummary`]: the same for people on call
+//! - [`Engine`]: everything that is kept in memory of waiters, and the work to be done for them
 //! - `claims`: a waiter's place in the queue of each of its locks
-//! - `grace_clock`: for how long nobody is served after a failover or a restart; `grace`: who is at its end
+//! - `grace_clock`: how long no waiter is served after a failover or a restart; `grace`: which ones are served at its end
 //! - [`WaitHistogram`]: how long they waited
-//! - `once`: the answer of one holder's work, for all that wait for it
-//! - [`commands`]: what the commands do, and `serve`: who is served next; both over a [`Host`] that is the server or a test
+//! - `once`: the answer of one holder's work, for all callers of ONCE
+//! - [`commands`]: what the commands do, and `serve`: which waiter is next; both over a [`Host`] that is the server or a test
 
 mod agenda;
 mod breaking;

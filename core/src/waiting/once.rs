@@ -1,10 +1,10 @@
 //! ONCE and ANSWER: one holder does the work, and every caller gets its answer.
 //!
-//! The answer ends all waits by ONCE that began before it, wherever they stand in the line: those in front as soon as
-//! their lock is looked at, the others in slices. Other waiters are served in their order.
+//! The answer ends all waits by ONCE that began before it, at any place in the queue: those in front as soon as their lock is
+//! checked, the others in slices. Other waiters are served in their order.
 //!
-//! A waiter gets the very value of ANSWER, although the stored one may be gone by then. One that joined later found no
-//! stored answer, and waits for the next.
+//! A waiter gets the very value of ANSWER, even if the stored one is gone. One that joined later found no stored answer, and
+//! waits for the next.
 
 use super::commands::{Acquiring, Rejected, Wait, may_go_on, name_of};
 use super::engine::Engine;

@@ -1,7 +1,7 @@
-//! A session's events: what became of its tickets, until the session says that it knows.
+//! A session's events: the outcomes of its tickets, until the session acknowledges them.
 //!
-//! Each event is told once on a connection. What was told but not acknowledged is told once more on the next
-//! connection, since the answer may have been lost with the former one.
+//! Each event is sent once on a connection. An event that was sent but not acknowledged is sent again on the next connection,
+//! since the former one may have lost it.
 
 use super::waiter::{AskedBy, Names};
 use crate::lock::{Outcome, Side};
@@ -27,11 +27,11 @@ pub struct Event {
     pub(super) side: Side,
     pub(super) fenced: bool,
     pub(super) asked_by: AskedBy,
-    /// Of a ticket for several locks, what is told of those beside the first one.
+    /// Of a ticket for several locks, the outcome for those other than the first one.
     pub(super) beside: Option<Box<Beside>>,
 }
 
-/// What a waiter is told, beside the outcome for its first lock.
+/// The rest of a waiter's outcome, other than that for its first lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beside {
     pub keys: Vec<Rc<[u8]>>,
@@ -83,9 +83,9 @@ pub(super) struct Outbox {
     acknowledged: u64,
     /// The last event that there was.
     last: u64,
-    /// The last event that was told on the present connection.
+    /// The last event that was sent on the present connection.
     told: u64,
-    /// The last event that was ever told.
+    /// The last event that was sent on any connection.
     told_before: u64,
 }
 
@@ -133,22 +133,22 @@ impl Outbox {
         self.events.insert(event.seq, Box::new(event));
     }
 
-    /// The last event that need not be told on the present connection.
+    /// The last event that need not be sent on the present connection.
     fn known(&self) -> u64 {
         self.told.max(self.acknowledged)
     }
 
-    /// Whether the session has not been told of all events on its present connection.
+    /// Whether some events have not been sent on the present connection.
     pub fn has_news(&self) -> bool {
         self.events.last_key_value().is_some_and(|(last, _)| *last > self.known())
     }
 
-    /// A new connection is told of everything once more.
+    /// A new connection gets all events again.
     pub fn tell_again(&mut self) {
         self.told = 0;
     }
 
-    /// The next events to tell, oldest first, at least one and no more than take so many bytes. They count as told.
+    /// The next events to send, oldest first, at least one and at most so many bytes. They count as sent.
     pub fn take_news(&mut self, bytes: usize) -> Vec<Event> {
         let mut taken = 0_usize;
         let fits = |event: &&Event| {
@@ -164,7 +164,7 @@ impl Outbox {
         news
     }
 
-    /// The last event that was ever told: what may be acknowledged.
+    /// The last event that was sent on any connection: the highest that may be acknowledged.
     pub fn told_before(&self) -> u64 {
         self.told_before
     }

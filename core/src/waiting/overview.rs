@@ -1,7 +1,7 @@
-//! The sessions as people on call see them: who keeps how much.
+//! The sessions for people on call: which one keeps how much.
 //!
-//! It walks through all sessions, since nothing is kept in this order: somebody looks once in a while, and each call of
-//! a session would have to pay for it.
+//! It walks through all sessions, since no order is kept for it: an operator asks once in a while, and each call of a session
+//! would have to pay.
 
 use super::engine::Engine;
 use super::sessions::Session;
@@ -17,15 +17,15 @@ const EVENT_BYTES: usize = 300;
 /// A session as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// No other session ever has it.
+    /// No other session has it, before or later.
     pub number: u64,
     pub name: Rc<[u8]>,
-    /// The user who opened it.
+    /// The user that opened it.
     pub owner: Rc<[u8]>,
     /// The connection of its last call, if it is open.
     pub connection: Option<u64>,
     pub is_attended: bool,
-    /// Those that wait.
+    /// Tickets that wait.
     pub tickets: usize,
     /// Those that are not acknowledged.
     pub events: usize,

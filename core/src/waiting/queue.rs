@@ -2,16 +2,15 @@
 //!
 //! Each lock's queue is a list through one common store of waiters, so that joining, serving the first and leaving from
 //! the middle each take the same time whatever the length: a waiter that hangs up must not cost its lock a search.
-//! A ticket names a waiter for as long as it waits, and no later one, even when its place in the store is used anew; a
+//! A ticket names a waiter for as long as it waits, and no later one, even if its place in the store is used again; a
 //! [`LockId`] names a lock for as long as a client waits for it.
 //!
-//! A waiter that cannot be told of a grant now is passed over: it stands beside the queue until it is put back, where its
-//! number says.
+//! A waiter that cannot be notified of a grant now is passed over: it is aside until it is put back, where its number says.
 //!
 //! A waiter for several locks has a place in the queue of each: see `claims.rs`.
 //!
 //! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
-//! few seconds, and a look at a million queues would hold the server up each time.
+//! few seconds, and a walk through a million queues would hold the server up each time.
 
 use super::Map;
 use super::index::Index;
@@ -64,7 +63,7 @@ pub struct QueueFull;
 pub(super) enum Due {
     /// This waiter's time is up.
     Deadline(Ticket),
-    /// The lease of this lock, for which a client waits, has ended, unless somebody has made it longer.
+    /// The lease of this lock, for which a client waits, has ended, unless a client has made it longer.
     LeaseEnd(LockId),
 }
 
@@ -78,7 +77,7 @@ pub struct Queues<W, L> {
     /// The waiters that were passed over, and those of them that are back, by the place of their lock.
     passed_over: BTreeSet<(Place, Ticket)>,
     back: BTreeSet<(Place, Ticket)>,
-    /// Those that are passed over once more, by lock and group.
+    /// The same waiters by lock and group.
     passed_over_by_group: BTreeSet<(Place, Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
@@ -234,7 +233,7 @@ impl<W, L: Default> Queues<W, L> {
         self.queue_mut(lock).map(|queue| &mut queue.kept)
     }
 
-    /// The lock whose turn it is; it then comes last. A lock that gets its first waiter comes last, too.
+    /// The next lock in turn; it then comes last. A lock that gets its first waiter comes last, too.
     pub fn take_turn(&mut self) -> Option<LockId> {
         let place = self.turns.first()?;
         self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
@@ -518,7 +517,7 @@ impl<W, L: Default> Queues<W, L> {
     }
 }
 
-/// The waiters for one lock among those that stand beside their queues.
+/// The waiters for one lock among those that are aside.
 fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item = Ticket> {
     let first = (lock, Ticket { number: 0, place: 0 });
     let last = (lock, Ticket { number: u64::MAX, place: Place::MAX });
@@ -526,8 +525,8 @@ fn of_lock(aside: &BTreeSet<(Place, Ticket)>, lock: Place) -> impl Iterator<Item
     of_lock.into_iter().flatten().map(|(_, ticket)| *ticket)
 }
 
-/// Waiters that belong together, such as the tickets of a session: they are passed over together, and keep their places.
-/// Those that are passed over stand beside their queues, in the order of coming, and so do those that are back.
+/// Waiters that belong together, such as the tickets of a session: they step aside together, and keep their places. Waiters
+/// aside are in the order of arrival, and so are those that are back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
     id: Place,

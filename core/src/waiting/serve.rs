@@ -5,13 +5,13 @@
 //! for it. Readers share up to the next writer, and permits up to the next limit that is reached. An unattended waiter steps
 //! aside and returns by age. At most 16 waiters that lack another lock are checked per evaluation, and nothing passes more.
 //!
-//! Every way in which a lock can become free ends in [`Engine::settle`]. It decides anew from the locks each time: so a look too
-//! many does no harm, and no earlier decision has to be remembered. What a waiter waits for always happens to one of its
-//! locks, and then that lock's line is looked at; each waiter is asked first for the lock that it lacked the last time.
+//! Every way in which a lock can become free ends in [`Engine::settle`]. It decides from the locks as they are each time, so a
+//! check too many does no harm, and no earlier decision has to be remembered. Whatever lets a waiter go on always happens to one
+//! of its locks, and then that lock's queue is checked; each waiter is asked first for the lock that it lacked the last time.
 //!
-//! Nothing here goes on for longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda, and
-//! [`Engine::catch_up`] continues with it in the next turn. No client gets in between meanwhile: one that still waits is in
-//! the queue, and a newcomer joins behind it.
+//! Nothing here takes longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda, and
+//! [`Engine::catch_up`] continues with it in the next turn. No client overtakes a waiter meanwhile: the waiter is still in the
+//! queue, and a newcomer joins behind it.
 
 use super::agenda::Untold;
 use super::claims::waiter_of;
@@ -39,13 +39,13 @@ const KEPT_ENDLESSLY_MS: i64 = 1_000;
 pub(super) enum Tried {
     /// At this time, by these effects on each.
     Granted(UnixMs, Vec<Effect>),
-    /// The lock that is looked at is not to be had now; with what is left of it.
+    /// The lock that is checked is not free now; with the ms left of it.
     Busy(i64),
     /// The lock that is looked at is free, and another of its locks is not to be had now.
     Lacks,
     /// The locks would be granted, but not now: see [`Permission::Later`].
     Later(i64),
-    /// It is let go with this outcome.
+    /// It is dismissed with this outcome.
     Told(Outcome),
     /// It gets this answer, and not the lock.
     Answered(Rc<[u8]>),
@@ -99,7 +99,7 @@ impl<C> Engine<C> {
             if let Some(settled) = self.serve_next(host, id, lock, trigger) {
                 return settled;
             }
-            // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait for nobody.
+            // Not if the last waiter has left: nothing would be on the agenda then, and a newcomer would wait in vain.
             if host.turn_is_over() && self.changed(id) {
                 return Settled::TurnIsOver;
             }
@@ -156,7 +156,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// These waiters were overtaken, each once, be it on several locks.
+    /// These waiters were overtaken, each once, even if on several locks.
     pub(super) fn are_overtaken(&mut self, mut waiters: Vec<Ticket>) {
         waiters.sort_unstable();
         waiters.dedup();
@@ -244,7 +244,7 @@ impl<C> Engine<C> {
             true
         };
         if !is_free {
-            // They wait for the holder that asks once more.
+            // They wait for the holder that asks again.
             overtaken.clear();
         }
         // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
@@ -313,8 +313,8 @@ impl<C> Engine<C> {
         Ok(None)
     }
 
-    /// Makes a release true, of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
-    /// the same step. What no command has caused, the server has not checked: it frees the lock even where nobody may be
+    /// Applies a release of the open lock `record`. If a command frees a lock with waiters, the first of them gets it in
+    /// the same step. Without a command the server has checked nothing: the lock is freed even where no waiter may be
     /// granted it.
     ///
     /// # Errors
@@ -416,7 +416,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Takes a waiter out, which is told this outcome.
+    /// Takes a waiter out, which gets this outcome.
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
         let Some(left) = self.leave(waiter) else { return };
@@ -432,7 +432,7 @@ impl<C> Engine<C> {
     }
 }
 
-/// What a lock says to a waiter, as if nobody were before it.
+/// What a lock says to a waiter, as if no other waiter were before it.
 fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace) -> Result<Verdict, Refusal> {
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
@@ -472,7 +472,7 @@ fn is_elsewhere<H: Host>(host: &H, lock: LockName<'_>) -> bool {
     host.permission(Some(host.own(lock.key).lend()), Purpose::Grant) == Permission::Elsewhere
 }
 
-/// Grants a waiter its locks, each of which it may have. The server has checked the command on the lock that is looked at only.
+/// Grants a waiter its locks, each of which it may have. The server has checked the command for the checked lock only.
 fn grant_all<H: Host>(
     host: &H,
     &Look { lock, trigger, .. }: &Look<'_>,

@@ -1,7 +1,7 @@
-//! The sessions: each is a process that waits by tickets, and is told of them on one connection.
+//! The sessions: each is a process that waits by tickets, and gets their outcomes on one connection.
 //!
-//! A session is *attended* while somebody is there to be told: its connection is open, and a call waits on it or was
-//! answered a moment ago. A session that gives no sign of life for its TTL ends.
+//! A session is *attended* while it can be notified: its connection is open, and a call waits on it or was answered a moment
+//! ago. A session that gives no sign of life for its TTL ends.
 //!
 //! Here is what a session is, and when it is attended. What follows for its tickets is in `tickets.rs`.
 
@@ -21,7 +21,7 @@ pub const TTL_DEFAULT_MS: i64 = 10_000;
 /// How long a call waits at most while too many events are not acknowledged: the acknowledgement may be behind it.
 const UNREAD_WAIT_MS: i64 = 10;
 
-/// How often a session is looked at, whether its user is still there: no event tells of one who is deleted.
+/// How often the module checks whether a session's user still exists: no event reports that a user was deleted.
 const LOOK_MS: i64 = 5_000;
 
 /// A time that has long passed.
@@ -31,10 +31,10 @@ const AT_ONCE: UnixMs = UnixMs::MIN;
 #[derive(Debug)]
 pub(super) struct Session<C> {
     pub id: SessionId,
-    /// Its place in the order of opening: no other session ever has it.
+    /// Its place in the order of opening: no other session has it, before or later.
     pub number: u64,
     pub name: Rc<[u8]>,
-    /// The user who opened it.
+    /// The user that opened it.
     pub owner: Rc<User>,
     ttl_ms: i64,
     /// The last sign of life.
@@ -58,7 +58,7 @@ pub(super) struct Session<C> {
     is_abandoned: bool,
     /// The number of its tickets that were not looked at since it was left unattended.
     pub unseen: usize,
-    /// Whether it is on the agenda, for what is left to be done.
+    /// Whether it is on the agenda, with work left.
     pub is_listed: bool,
     has_ended: bool,
     alarm: Alarm,
@@ -94,7 +94,7 @@ struct CutOff {
 const CUT_OFF_MAX: usize = 8;
 
 impl<C> Session<C> {
-    /// Whether somebody is there to be told.
+    /// Whether it can be notified.
     pub fn is_attended(&self, now: UnixMs) -> bool {
         // A time after now is from before the clock was set back.
         let is_recent = || now.saturating_sub(self.answered).saturating_abs() < self.ttl_ms / 10;
@@ -116,8 +116,8 @@ impl<C> Session<C> {
         self.seen.saturating_add(self.ttl_ms)
     }
 
-    /// An end that is noticed late comes from a server that stood still, or whose clock was set: the process may have
-    /// given signs of life that nobody has read yet. It has a third of the TTL more.
+    /// An end that is noticed late comes from a server that stalled, or whose clock was set: the process may have given signs of
+    /// life that the server has not read yet. It gets a third of the TTL more.
     fn grant_time_if_server_stood_still(&mut self, now: UnixMs) {
         let late = now.saturating_sub(self.ends());
         if late > self.ttl_ms / 10 {
@@ -147,7 +147,7 @@ pub struct Sessions<C> {
     by_name: Map<Rc<[u8]>, SessionId>,
     /// The users with sessions, also with those that have ended and are not gone.
     users: Map<Rc<[u8]>, Rc<User>>,
-    /// The sessions whose last call came from a connection.
+    /// The sessions with their last call from a connection.
     by_connection: Map<u64, BTreeSet<SessionId>>,
     alarms: Alarms,
     next_number: u64,
@@ -162,7 +162,7 @@ pub struct Sessions<C> {
     pub waiting: usize,
     /// The same, with one for each lock of a ticket.
     pub waiting_claims: usize,
-    /// The number of open sessions whose tickets are passed over, as far as is noted.
+    /// The number of open sessions that are noted as unattended.
     abandoned: usize,
 }
 
@@ -186,7 +186,7 @@ impl<C> Default for Sessions<C> {
     }
 }
 
-/// Whose they are, by name, by user and by connection, is in the sessions themselves.
+/// The indexes by name, user and connection follow from the sessions themselves.
 impl<C: fmt::Debug> fmt::Debug for Sessions<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sessions = formatter.debug_struct("Sessions");
@@ -199,7 +199,7 @@ impl<C: fmt::Debug> fmt::Debug for Sessions<C> {
 pub(super) enum Change<C> {
     /// The call has waited for long enough.
     Answer(C),
-    /// Nobody is there any more.
+    /// It is unattended now.
     Abandoned,
     Ended,
 }
@@ -229,7 +229,7 @@ pub enum NoSession {
     TooManyOfUser,
     /// The server has no memory left for one more.
     NoMemory,
-    /// An event is acknowledged that was never told.
+    /// An event is acknowledged that was never sent.
     NeverTold,
     /// Another connection has taken over, and this call was sent before.
     TakenOver,
@@ -262,7 +262,7 @@ impl<C> Sessions<C> {
         self.get(id).is_some_and(|session| !session.has_ended)
     }
 
-    /// Changes a session's events, and counts them anew.
+    /// Changes a session's events, and counts them again.
     pub(super) fn of_outbox<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Outbox) -> T) -> Option<T> {
         let session = self.get_mut(id)?;
         let outbox = &mut session.outbox;
@@ -399,15 +399,14 @@ impl<C> Sessions<C> {
         former
     }
 
-    /// Whether a call comes from a connection that another one has taken over from while a call waited there. It is no
-    /// sign of life then.
+    /// Whether a call comes from a connection that another one took over from while a call waited there. It is no sign of life then.
     ///
-    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. What comes later takes
-    /// over in its turn; but not from a newer connection on which a call waits: the two would cut each other off for ever.
-    /// A process that connects anew has the newer connection.
+    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. A later call takes over in
+    /// its turn, except from a newer connection on which a call waits: the two would cut each other off forever. A process that
+    /// reconnects has the newer connection.
     ///
     /// # Errors
-    /// If it does.
+    /// If such a call waits.
     pub(super) fn check_late(&self, id: SessionId, connection: Option<u64>) -> Result<(), NoSession> {
         let Some(session) = self.get(id).filter(|session| session.is_connected) else { return Ok(()) };
         let cut_off = session.cut_off.iter().find(|cut_off| Some(cut_off.connection) == connection);
@@ -475,7 +474,7 @@ impl<C> Sessions<C> {
         Some(poll)
     }
 
-    /// An earlier alarm that goes off first finds out when the next change is: to set it anew with each call is dear.
+    /// An earlier alarm that goes off first finds out when the next change is: setting it again with each call is expensive.
     fn set_alarm(&mut self, id: SessionId) {
         let Some(session) = self.get(id) else { return };
         let time = session.changes_at();
@@ -488,7 +487,7 @@ impl<C> Sessions<C> {
         self.alarms.next()
     }
 
-    /// The next session whose alarm goes off, and what for, if its time has come for something.
+    /// The next session whose alarm goes off, and what for, if something is due.
     pub(super) fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<C>>)> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
@@ -511,8 +510,8 @@ impl<C> Sessions<C> {
         Some((id, change))
     }
 
-    /// Has a session whose time is up go on, since clients' commands are kept back; unless its connection is closed.
-    /// Returns whether it goes on.
+    /// Lets a session whose time is up go on, since clients' commands are kept back, unless its connection is closed. Returns whether
+    /// it goes on.
     pub(super) fn outlives_pause(&mut self, id: SessionId, now: UnixMs) -> bool {
         let Some(session) = self.get_mut(id).filter(|session| session.is_connected) else { return false };
         session.grant_time(now);
@@ -520,7 +519,7 @@ impl<C> Sessions<C> {
         true
     }
 
-    /// The sessions whose last call came from this connection, which is closed.
+    /// The sessions with their last call from this connection, which is closed.
     pub(super) fn take_of_connection(&mut self, connection: u64) -> BTreeSet<SessionId> {
         self.by_connection.remove(&connection).unwrap_or_default()
     }
@@ -536,7 +535,7 @@ impl<C> Sessions<C> {
         true
     }
 
-    /// Closes a session. What is left of it stays until [`Self::drop_ended`]. Returns the call that waits.
+    /// Closes a session. The rest of it stays until [`Self::drop_ended`]. Returns the call that waits.
     pub(super) fn end(&mut self, id: SessionId) -> Option<C> {
         self.set_abandoned(id, false);
         let session = self.get_mut(id).filter(|session| !session.has_ended)?;
@@ -561,12 +560,12 @@ impl<C> Sessions<C> {
         }
     }
 
-    /// All that are open, in no order.
+    /// All open sessions, in no order.
     pub(super) fn open(&self) -> impl Iterator<Item = &Session<C>> {
         self.by_name.values().filter_map(|id| self.get(*id))
     }
 
-    /// The number of open sessions that nobody attends, as far as is noted.
+    /// The number of open sessions that are noted as unattended.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.abandoned

@@ -4,7 +4,7 @@
 /// Counted from the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
-    /// Grants to those who did not wait.
+    /// Grants without a wait.
     pub granted_at_once: u64,
     /// Requests that did not get the lock and did not wait.
     pub refusals: u64,

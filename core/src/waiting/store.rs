@@ -1,4 +1,4 @@
-//! A store whose places are used anew, and lists through it.
+//! A store whose places are used again, and lists through it.
 //!
 //! A value is in several orders at once: each lock's waiters, all waiters, all locks with waiters. So it has links of
 //! each kind, and to join and to leave from the middle take the same time whatever the length. A place is four bytes,
@@ -227,7 +227,7 @@ impl Alarms {
         self.by_time.first_key_value().map_or(NEVER, |(time, _)| *time)
     }
 
-    /// Sets the alarm of the value at this place, or sets it anew. Alarms for the same time go off in the order in
+    /// Sets the alarm of the value at this place, in place of an earlier one. Alarms for the same time go off in the order in
     /// which they were set.
     pub fn set<T>(&mut self, store: &mut Store<T>, place: Place, time: UnixMs, alarm: impl Fn(&mut T) -> &mut Alarm) {
         self.cancel(store, place, &alarm);
@@ -271,10 +271,10 @@ impl Alarms {
 /// Lengths below this have a list at hand, once there was such a queue.
 const SHORT: usize = 1_024;
 
-/// The locks of a database by the length of their queues. Of equally long ones, the first has not changed for longest.
+/// The locks of a database by the length of their queues. Among equally long ones, the first has not changed for longest.
 ///
-/// Each hand-over makes a queue shorter, and mostly longer again. So most lengths have a list at hand that stays when it
-/// is empty; only for long queues, of which there are few, lists come and go.
+/// Each hand-over makes a queue shorter, and mostly longer again. So most lengths have a list that stays when it
+/// is empty; only for the few long queues lists come and go.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     short: Vec<List>,

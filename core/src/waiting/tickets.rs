@@ -1,10 +1,10 @@
-//! How a session is told what became of its tickets, and how its process takes them back by name.
+//! How a session gets the outcomes of its tickets, and how its process takes them back by name.
 //!
-//! A grant belongs to its holder from the moment it is made: what becomes of the session, or of the ticket, does not end it.
+//! A grant belongs to its holder from the moment it is made: neither the end of the session nor that of the ticket ends it.
 //!
-//! A CANCEL may name more tickets than one turn of the server has time for. Then its client is blocked, the agenda has
-//! the rest, and the client is answered when all of them are taken back. Those that it has not come to yet are as they were,
-//! and may be granted meanwhile.
+//! A CANCEL may name more tickets than one turn of the server has time for. Then its client is blocked, the agenda has the rest,
+//! and the client gets its reply when all of them are taken back. Tickets that were not reached yet stay in the queue, and may
+//! be granted meanwhile.
 
 use super::agenda::Cancelled;
 use super::engine::{Delivery, Engine, SeenRecipient};
@@ -34,11 +34,11 @@ impl<C> Engine<C> {
         self.sessions.find(name, owner)
     }
 
-    /// The events that the session has not been told of on its present connection, oldest first, as many as take so many
-    /// bytes; each grant with the ms that are left of its lease. They count as told.
+    /// The events that were not sent on the present connection, oldest first, as many as take so many bytes; each grant with the
+    /// ms left of its lease. They count as sent.
     ///
-    /// For as long as that the process takes the lock as its own, and asks nobody. So each lock is looked at now: others may
-    /// have broken it, or shortened its lease, since it was granted.
+    /// For that long the process takes the lock as its own without asking. So each lock is checked now: another client may have
+    /// broken it, or shortened its lease, since it was granted.
     pub fn take_news<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -56,8 +56,7 @@ impl<C> Engine<C> {
         told
     }
 
-    /// What is left of a grant's lease, of several locks of the one that ends first: 0 also where it cannot be known, as on a
-    /// replica.
+    /// The ms left of a grant's lease, of several locks of the one that ends first: 0 also if it cannot be known, as on a replica.
     fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event) -> i64 {
         if self.is_replica || !host.allows(Act::TouchAnyKey) {
             return 0;
@@ -114,7 +113,7 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Has the session told what became of one of its tickets, unless it has ended.
+    /// Gives the session the outcome of one of its tickets, unless the session has ended.
     pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Delivery<C> {
         if !self.sessions.is_open(id) {
             return None;
@@ -130,8 +129,8 @@ impl<C> Engine<C> {
         self.sessions.take_poll(id, now).map(|call| (call, Answer::Events))
     }
 
-    /// Ends a session; the call that waits gets this answer. Returns the number of its tickets that wait. What is left of it goes
-    /// by and by.
+    /// Ends a session; the call that waits gets this answer. Returns the number of its tickets that wait. The rest of it is dropped
+    /// in slices.
     fn close<H: Host<Client = C>>(&mut self, host: &H, id: SessionId, answer: Answer) -> usize {
         let tickets = self.sessions.get(id).map_or(0, |session| session.tickets.length());
         let poll = self.sessions.end(id);
@@ -149,8 +148,8 @@ impl<C> Engine<C> {
         self.close(host, session, Answer::NoSession);
     }
 
-    /// Closes a session for its process, and returns how many of its tickets waited. Of most sessions nothing is left then;
-    /// what is left of a large one goes in the next turns of the server.
+    /// Closes a session for its process, and returns how many of its tickets waited. Most sessions are gone at once; the rest of a
+    /// large one is dropped in the next turns of the server.
     pub fn close_session<H: Host<Client = C>>(&mut self, host: &H, session: SessionId) -> usize {
         let tickets = self.close(host, session, Answer::Events);
         while !host.turn_is_over() && self.tidy(session) {
@@ -159,7 +158,7 @@ impl<C> Engine<C> {
         tickets
     }
 
-    /// Has what is left of a session done by and by.
+    /// Puts the rest of a session on the agenda.
     fn list(&mut self, id: SessionId) {
         if self.sessions.get_mut(id).is_some_and(|session| !std::mem::replace(&mut session.is_listed, true)) {
             self.agenda.sessions.push_back(id);
@@ -242,7 +241,7 @@ impl<C> Engine<C> {
     /// that it takes over from.
     ///
     /// # Errors
-    /// If the session is not to be had, or an event is acknowledged that was never told. Nothing has changed then.
+    /// If the session cannot be had, or an event is acknowledged that was never sent. Nothing has changed then.
     pub(super) fn call(
         &mut self,
         name: &[u8],
@@ -299,7 +298,7 @@ impl<C> Engine<C> {
         self.sessions.cut_off_is_answered(id, connection);
     }
 
-    /// The connection on which the session is told.
+    /// The connection on which the session gets its events.
     #[must_use]
     pub fn connection_of(&self, id: SessionId) -> Option<u64> {
         self.sessions.get(id)?.connection
@@ -333,7 +332,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Notes that nobody attends a session any more. Waiters behind its tickets may be let in.
+    /// Notes that a session is unattended now. Waiters behind its tickets may be granted their locks.
     pub(super) fn abandon(&mut self, id: SessionId) {
         self.sessions.set_abandoned(id, true);
         if let Some(session) = self.sessions.get_mut(id).filter(|session| session.tickets.length() > 0) {
@@ -360,8 +359,8 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Of a ticket of a session that nobody attends: readers behind a writer that is passed over are let in, beside the readers
-    /// that have the lock. Nothing else can wait for a lock that is free to it.
+    /// For a ticket of an unattended session: readers behind a writer that is passed over are granted the lock, next to the readers
+    /// that have it. Nothing else can wait for a lock that is free to it.
     fn look_behind(&mut self, ticket: Ticket) {
         let keeps_out = |wait: &Waiter<C>| wait.is_of_several() || wait.side.ends_sharing();
         if !self.queues.waiter(ticket).is_some_and(keeps_out) {

@@ -1,5 +1,5 @@
-//! What the server does for waiters beside commands: in each of its turns, what is due and what is on the agenda, for as long
-//! as the turn lasts ([`Host::turn_is_over`]).
+//! What the server does for waiters other than in commands: in each of its turns, what is due and what is on the agenda, for as
+//! long as the turn lasts ([`Host::turn_is_over`]).
 
 use super::agenda::{Cancelling, Untold};
 use super::engine::Engine;
@@ -119,7 +119,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Answers a waiter whose time is up with the time left of its locks. The waiters behind it may have waited for it only.
+    /// Answers a waiter whose time is up with the time left of its locks. Waiters behind it may have waited for it only.
     fn time_is_up<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket) {
         // The locks may have become free at this very moment, and are then this waiter's.
         let mut is_settled = true;
@@ -128,7 +128,7 @@ impl<C> Engine<C> {
         }
         let Some((database, _)) = self.queues.lock_of(waiter).and_then(|lock| self.queues.name(lock)) else { return };
         if !is_settled {
-            // Other waiters are being let in, and this one may be among them.
+            // Other waiters are being granted the lock, and this one may be among them.
             let now = host.now();
             return self.queues.set_deadline(waiter, now);
         }
@@ -153,7 +153,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Releases the next grant whose client was gone before it could be told. Returns whether there was one.
+    /// Releases the next grant whose client was gone before its reply was sent. Returns whether there was one.
     fn release_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(mut untold) = self.agenda.to_release.pop_front() else { return false };
         let others = std::mem::take(&mut untold.others);
@@ -169,7 +169,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Releases one hold of what a client was granted and not told, as its holder would; the next waiter gets the lock.
+    /// Releases one hold of a grant whose reply was not sent, as its holder would; the next waiter gets the lock.
     fn release_untold<H: Host<Client = C>>(&mut self, host: &H, untold: &Untold, key: &[u8]) -> Permission {
         let _selected = host.select(untold.database);
         let (key, holder) = (host.own(key), host.own(&untold.holder));

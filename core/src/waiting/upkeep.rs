@@ -20,7 +20,7 @@ const PATROL_LOCKS: usize = 100;
 const FEW: usize = 64;
 
 impl<C> Engine<C> {
-    /// Notes what has happened while nobody could listen.
+    /// Notes what has happened while the engine was at work.
     pub fn read_notes<H: Host<Client = C>>(&mut self, host: &H) {
         while let Some(note) = host.next_note() {
             self.note(note);
@@ -70,8 +70,8 @@ impl<C> Engine<C> {
         self.agenda.to_sweep = self.queues.locks();
     }
 
-    /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys: what
-    /// of these a client was not told ends with its lease.
+    /// Notes that two databases have each other's number now. Waiters stay with the number, and holds with their keys: a grant
+    /// whose reply was not sent ends with its lease.
     fn databases_swapped(&mut self, first: i32, second: i32) {
         self.untold.retain(|_, untold| ![first, second].contains(&untold.database));
         self.agenda.to_release.retain(|untold| ![first, second].contains(&untold.database));
@@ -175,7 +175,7 @@ impl<C> Engine<C> {
         self.agenda.patrol_at.get_or_insert_with(next);
     }
 
-    /// Has the locks looked at whose turn it is, if it is time.
+    /// Checks the locks whose turn it is, if it is time.
     pub(super) fn patrol(&mut self, now: UnixMs) {
         if self.agenda.patrol_at.is_none_or(|time| is_ahead(time, now)) {
             return;
@@ -187,7 +187,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// The number of grants that are to be released, since their clients were gone before they could be told.
+    /// The number of grants to be released, since their clients were gone before their replies were sent.
     #[must_use]
     pub fn releases_due(&self) -> usize {
         self.agenda.to_release.len()
@@ -231,7 +231,7 @@ fn is_ahead(time: UnixMs, now: UnixMs) -> bool {
     (1..=PATROL_MS).contains(&time.saturating_sub(now))
 }
 
-/// Whether a rest goes on. Once the clock has been set back, the rest is over: nobody knows how long it would last.
+/// Whether a rest goes on. If the clock was set back, the rest is over: how long it would last is unknown.
 fn lasts(rest: (UnixMs, UnixMs), now: UnixMs) -> bool {
     now < rest.1 && !is_over_by_a_step(rest, now)
 }

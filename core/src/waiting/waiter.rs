@@ -1,6 +1,6 @@
-//! A waiter: what it wants, and who is told what became of it.
+//! A waiter: what it wants, and how it gets the outcome.
 //!
-//! Either a blocked client, which is told by the answer to its command; or a ticket of a session, which is told by an
+//! Either a blocked client, which gets it as the reply to its command; or a ticket of a session, which gets it as an
 //! event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
 
 use super::queue::Ticket;
@@ -66,13 +66,13 @@ pub struct SessionId {
     pub(super) number: u32,
 }
 
-/// Who is told what became of a wait.
+/// The recipient of the outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient<C> {
     /// A blocked client. Dropping it unblocks the client without an answer.
     Client(C),
     Session(SessionId),
-    /// Who is told for this waiter, beside which it waits for another lock.
+    /// The first claim of the waiter whose further claim this is.
     Of(Ticket),
 }
 
@@ -82,7 +82,7 @@ pub enum AskedBy {
     Acquire,
     /// The one for several locks, even if for one.
     AcquireAll,
-    /// The one whose waiters get the answer of another holder's work instead of the lock.
+    /// A wait by ONCE, which can also get the answer of another holder's work.
     Once,
 }
 

@@ -42,7 +42,7 @@ pub struct Request<'a, A> {
     pub session: Option<A>,
     /// One for a wait, any number to take back.
     pub tickets: &'a [A],
-    /// 0 is for ever.
+    /// 0 is forever.
     pub wait_ms: Option<i64>,
     pub max: Option<usize>,
     pub limit: Option<Limit>,

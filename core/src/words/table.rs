@@ -1,4 +1,4 @@
-//! The table of the commands: their names, arguments and options, and what the server is told of them.
+//! The table of the commands: their names, arguments and options, and what the server learns about them.
 //!
 //! A new command is one entry here and a handler in the module. A new option is one entry here, in the list of each command
 //! that takes it, and a field of [`Request`](super::Request).
@@ -32,11 +32,11 @@ pub enum Audience {
     Services,
     /// Clients that only look.
     Onlookers,
-    /// People who may take a lock away from its holder. In none of the categories that services get, such as `write`.
+    /// Operators, who may take a lock away from its holder. In none of the categories that services get, such as `write`.
     Operators,
 }
 
-/// The most that the command does to its key.
+/// The utmost that the command does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
     /// The command has no key.
@@ -412,7 +412,7 @@ pub const QUEUES: Command = Command {
     name: "RLOCK.QUEUES",
     summary: "Lists the locks that have waiters, the longest queue first.",
     complexity: "O(N) with N the number of locks shown (COUNT: 1 to 10000, 100 by default) and of locks that the user may not read; looks at most at 2000 of these",
-    // Not in scripts, where it is not known whose rights count.
+    // Not in scripts, where the user is unknown.
     flags: "readonly deny-script",
     audience: Audience::Onlookers,
     key: KeyUse::NoKey,

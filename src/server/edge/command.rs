@@ -1,4 +1,4 @@
-//! What a command is: what the server is told of it, and the way into it, which is the one function that the server calls,
+//! What a command is: what the server learns about it, and the way into it, which is the one function that the server calls,
 //! with the one reply that it gets.
 
 use super::reply::{self, Reply};
@@ -63,8 +63,8 @@ unsafe extern "C" fn enter<C: Command>(
     flag::OK
 }
 
-/// Where the server only wants to know where the keys are, tells it. Most servers find those of a module's command that says
-/// how many they are in no other way, and a node of a cluster would run it whoever has their slots.
+/// If the server only wants to know where the keys are, answers that. Most servers find the keys of a module's command that has
+/// a number of keys in no other way, and a node of a cluster would run it wherever their slots are.
 fn tells_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
     // SAFETY: the context is alive.
     if unsafe { api!(RedisModule_IsKeysPositionRequest(context.as_ptr())) } == 0 {

@@ -1,4 +1,4 @@
-//! Between the server and the module's commands: what a command is, its settings, its replies, and who asks.
+//! Between the server and the module's commands: what a command is, its settings, its replies, and the caller's user.
 
 pub mod command;
 pub mod reply;

@@ -83,8 +83,8 @@ impl Choice {
     fn register(&'static self, context: &Context, words: &[&CStr]) {
         let names: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
         let places: Vec<c_int> = (0..).take(words.len()).collect();
-        // SAFETY: the context is alive; names and values are as many as said, and are copied with everything else. What the
-        // callbacks get is this, which lives for ever.
+        // SAFETY: the context is alive; names and values are as many as passed, and are copied with everything else. The
+        // callbacks get this, which lives forever.
         unsafe {
             api!(RedisModule_RegisterEnumConfig(
                 context.as_ptr(),
@@ -125,7 +125,7 @@ pub struct Settings {
     pub max_answer: Limit,
 }
 
-/// A day. Nobody lets all locks lie idle for longer, and a digit too many is refused.
+/// A day. No operator lets all locks lie idle for longer, and a digit too many is refused.
 const GRACE_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
 pub static SETTINGS: Settings = Settings::new();

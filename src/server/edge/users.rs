@@ -1,5 +1,5 @@
-//! Who is behind a connection: its user, and what that one may see, where the server cannot check it by the command's keys
-//! because it has none; and its address.
+//! The user behind a connection, and what it may see where the server cannot check it, because the command has no keys; and its
+//! address.
 
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::call::{CallReply, call, server_setting};
@@ -10,7 +10,7 @@ use rlock_core::words::Error;
 use std::cell::OnceCell;
 use std::ptr::NonNull;
 
-/// The name of the user whose command is under way, as for instance its own sessions go by it.
+/// The name of the user that sent the current command; its own sessions go by it, for example.
 ///
 /// # Errors
 /// If the call has no user: it is another module's.
@@ -27,27 +27,26 @@ pub fn user_name(context: &Context) -> Result<OwnedStr, Error> {
     }
 }
 
-/// Whether the client has another user than the default one: that is whom it gets as soon as its own is deleted, and then
-/// the server sends it nothing any more and closes it a little later.
+/// Whether the client has another user than the default one. A client gets the default user as soon as its own is deleted; the
+/// server then sends it nothing more, and closes it a little later.
 pub fn has_own_user(context: &Context) -> bool {
     context.connected_user().is_some_and(|name| name.lend().bytes() != b"default")
 }
 
-/// Asks for a command that there is not: the server first looks for the user as whom it is asked to run it.
+/// Asks for a command that does not exist: the server first looks up the user that is to run it.
 fn acts_for_a_user(context: &Context) -> bool {
     // SAFETY: a C string, as the format says behind its modifiers: run as the user, errors as replies.
     let reply = unsafe { call!(context, c"rlock.no-such-command", c"CEc", c"".as_ptr()) };
     reply.is_some_and(|reply| !reply.is_error_with(b"cannot run as user"))
 }
 
-/// Whether the user of the client whose command is under way may read each key that there is or will be.
+/// Whether the user of the current command may read every key, present and future.
 ///
-/// The server says it in words: no function of the module API asks for more than one key on all servers. Rights that
-/// come only from a selector are not counted, nor those in some databases alone, which Valkey has from 9.1 on: a no too
-/// many does no harm.
+/// The server says it in words: no function of the module API asks for more than one key on all servers. Rights from a selector
+/// alone are not counted, nor those in some databases alone, which Valkey has from 9.1 on: a no too many does no harm.
 ///
 /// # Errors
-/// If not, or nobody knows.
+/// If it may not, or the rights are unknown.
 pub fn check_sees_all(context: &Context) -> Result<(), Error> {
     let name = context.connected_user().ok_or(Error::NoUser)?;
     // SAFETY: a C string and a string, as the format says behind its modifier: errors as replies.
@@ -65,7 +64,7 @@ pub fn check_sees_all(context: &Context) -> Result<(), Error> {
 pub struct Reader(NonNull<raw::RedisModuleUser>);
 
 impl Reader {
-    /// The one of the client whose command is under way.
+    /// The user of the client that sent the current command.
     ///
     /// # Errors
     /// If the call has no user: it is another module's, or the user was deleted just now.

@@ -48,7 +48,7 @@ unsafe trait Blocks {
 struct Aligned<B>(B);
 
 // SAFETY: a block is aligned as the layout says, since it is at least as large as its alignment, or aligned by
-// `Self::inside`; and what it takes from `B` it gives back there, by the choice that the layout makes.
+// `Self::inside`; and each block returns to `B`, by the choice that the layout makes.
 unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let layout = aligned(layout);
@@ -140,7 +140,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    /// The least that a server may give: blocks that are aligned as badly as is allowed, move whenever they can, and
+    /// The minimum that a server may give: blocks that are aligned as badly as is allowed, move whenever they can, and
     /// whose bytes are another's at once.
     #[derive(Default)]
     struct Worst {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    // SAFETY: each block is one of the system's, but for its first bytes.
+    // SAFETY: each block is one of the system's, except for its first bytes.
     unsafe impl Blocks for Worst {
         unsafe fn alloc(&self, size: usize) -> *mut u8 {
             if self.is_full || size > 1 << 40 {
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A block that somebody uses, with what is in it.
+    /// A block in use, with its content.
     struct Used {
         block: *mut u8,
         layout: Layout,
@@ -240,7 +240,7 @@ mod tests {
             };
             for contents in 0..200 {
                 let at = below(&mut random, used.len());
-                // SAFETY: blocks are given back as they were taken, and no layout is empty.
+                // SAFETY: blocks are freed as they were allocated, and no layout is empty.
                 unsafe {
                     match random.below(5) {
                         0 => {
@@ -281,7 +281,7 @@ mod tests {
     fn what_a_panic_throws_is_aligned_as_unwinders_rely_on() {
         let allocator = Aligned(Worst::default());
         let layout = Layout::new::<[usize; 7]>();
-        // SAFETY: the block is given back as it was taken, and the layout is not empty.
+        // SAFETY: the block is freed as it was allocated, and the layout is not empty.
         unsafe {
             let used = Used::fill(allocator.alloc(layout), layout, 7);
             assert_eq!(used.block.addr() % 16, 0);
@@ -295,7 +295,7 @@ mod tests {
         for align in [1, 8, 16, 4096] {
             let layout = Layout::from_size_align(100, align).unwrap();
             let largest = Layout::from_size_align((isize::MAX as usize + 1) - align, align).unwrap();
-            // SAFETY: blocks are given back as they were taken, and no layout is empty.
+            // SAFETY: blocks are freed as they were allocated, and no layout is empty.
             unsafe {
                 assert!(allocator.alloc(largest).is_null());
                 let used = Used::fill(allocator.alloc(layout), layout, 7);

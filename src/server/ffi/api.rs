@@ -99,7 +99,7 @@ pub fn log(line: &str) {
     log_at(c"warning", line);
 }
 
-/// Writes a line to the server's log that says what happens, and that nobody need act upon.
+/// Writes a line to the server's log that reports something and asks for no action.
 pub fn notice(line: &str) {
     log_at(c"notice", line);
 }
@@ -115,7 +115,7 @@ fn log_at(level: &CStr, line: &str) {
 /// asked for.
 pub struct MainThread<T>(OnceCell<T>);
 
-// SAFETY: see above; so nothing is ever shared with another thread.
+// SAFETY: see above; so nothing is shared with another thread.
 unsafe impl<T> Sync for MainThread<T> {}
 
 impl<T: Default> MainThread<T> {

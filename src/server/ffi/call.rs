@@ -53,7 +53,7 @@ impl CallReply {
         self.error().is_some_and(|error| error.windows(words.len()).any(|piece| piece == words))
     }
 
-    /// The text behind this name, of a map that is told as a flat array.
+    /// The text behind this name, of a map that is sent as a flat array.
     pub fn named(&self, name: &[u8]) -> Option<&[u8]> {
         let mut names = (0..NAMES_MAX).step_by(2);
         names.find(|index| self.element(*index) == Some(name)).and_then(|index| self.element(index.saturating_add(1)))

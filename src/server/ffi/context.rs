@@ -14,7 +14,7 @@ pub struct Context {
     selected: Cell<Option<i32>>,
     /// Whether a client's command is under way, and not a callback of another kind.
     pub is_command: bool,
-    /// Whether a change was not replicated, since nobody follows, and the server knows of it all the same.
+    /// Whether a change was not replicated, since there are no followers, and the server knows of it all the same.
     pub is_counted: Cell<bool>,
 }
 
@@ -112,7 +112,7 @@ impl Context {
 
     /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
     /// not those of a transaction that paused them itself. A key whose time is over is then hidden but still there,
-    /// and the server aborts if it is created anew. So any code that may create a key asks here first.
+    /// and the server aborts if it is created again. So any code that may create a key asks here first.
     #[must_use]
     #[allow(clippy::unused_self, reason = "there is no pause without a server that calls")]
     pub fn writes_are_paused(&self) -> bool {
@@ -176,7 +176,7 @@ pub fn clock_us() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// By a clock that nobody sets.
+/// By a monotonic clock.
 pub fn monotonic_us() -> u64 {
     // SAFETY: takes nothing and returns a number.
     unsafe { api!(RedisModule_MonotonicMicroseconds()) }

@@ -49,9 +49,8 @@ pub struct SortedSet<'a>(&'a Key<'a>);
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
-    /// Opens a key for reading, if it is there; without counting as a use of it, and without removing a key whose time is
-    /// over, on servers that know this (all but Redis 7.0): in the event of that Valkey 8.1 would move the client that
-    /// has asked to the key's database.
+    /// Opens a key for reading, if it is there; without counting as a use of it, and without removing an expired key, on servers that
+    /// know this (all but Redis 7.0): in the event of that Valkey 8.1 would move the client that has asked to the key's database.
     pub fn peek(context: &'a Context, name: Str<'a>) -> Option<Self> {
         let mode = flag::READ | flag::WITHOUT_TOUCH | flag::WITHOUT_EXPIRY;
         // SAFETY: the context and the name outlive the handle.
@@ -142,7 +141,7 @@ impl Hash<'_> {
     pub fn first_fields(self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::with_capacity(self.length().min(most));
         // SAFETY: the cursor is ours until it is destroyed below; the handle is open, and holds a hash; `copy_field`
-        // gets the vector that is passed beside it, which nothing else touches meanwhile.
+        // gets the vector that is passed with it, which nothing else touches meanwhile.
         unsafe {
             let cursor = api!(RedisModule_ScanCursorCreate());
             while api!(RedisModule_ScanKey(self.0.key, cursor, Some(copy_field), (&raw mut fields).cast())) != 0

@@ -1,4 +1,4 @@
-//! Reports long work to the server's latency monitor, so that LATENCY names it beside what else is slow.
+//! Reports long work to the server's latency monitor, so that LATENCY names it with everything else that is slow.
 //!
 //! Only work that can be long is timed, and only work as long as `latency-monitor-threshold` is reported.
 

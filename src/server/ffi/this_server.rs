@@ -32,7 +32,7 @@ fn is_newer_than_tried(is_valkey: bool, number: c_int) -> Option<String> {
 pub fn is_valkey() -> bool {
     let mut function: *mut c_void = std::ptr::null_mut();
     let name = c"ValkeyModule_GetServerVersion".as_ptr();
-    // SAFETY: the server writes at most one function pointer to where it is told.
+    // SAFETY: the server writes at most one function pointer to this address.
     unsafe { api!(RedisModule_GetApi(name, (&raw mut function).cast())) == flag::OK }
 }
 
@@ -47,7 +47,7 @@ pub fn events_move_clients() -> bool {
     is_valkey() && (0x0008_0100..0x0009_0100).contains(&number())
 }
 
-/// Whether the server is not yet there for anybody: a module that is loaded later is loaded by a client.
+/// Whether the server has no clients yet: a module that is loaded later is loaded by a client.
 pub fn is_starting(context: &Context) -> bool {
     let (section, field) = (c"clients".as_ptr(), c"connected_clients".as_ptr());
     let mut problem: c_int = 0;

@@ -1,13 +1,13 @@
-//! The followers of this server, replicas, a backlog for replicas that come back, an AOF file: whether there are any, and the
-//! plain commands that they are told. The server puts all that one command replicates into one MULTI/EXEC.
+//! The followers of this server, replicas, a backlog for replicas that return, an AOF file: whether there are any, and the
+//! plain commands that they get. The server puts everything that one command replicates into one MULTI/EXEC.
 //!
-//! To report a change to followers costs as much as to make it, even if there are none: the server looks up the command
-//! and copies its arguments before it asks whether anyone listens. So nothing is replicated while nobody follows.
+//! Replicating a change costs as much as making it, even without followers: the server looks up the command and copies its
+//! arguments before it checks for followers. So nothing is replicated while there are none.
 //!
 //! That is safe because a follower begins with a snapshot that a forked child writes, and the server reports each fork
-//! inside of it. The snapshot has what was left out; from then on all is replicated. When to stop, the server is asked
+//! inside it. The snapshot has what was left out; from then on everything is replicated. When to stop, the server is asked
 //! now and then. Only a replica that reads on, from a promoted one, what its old master said has no snapshot; so a
-//! change of role counts like a fork. In a cluster all is replicated always: slots move in other ways, too.
+//! change of role counts like a fork. In a cluster everything is always replicated: slots move in other ways, too.
 //!
 //! The server looks each command up by name when it is replicated, and loses it without an error if it is not there; so a
 //! server whose configuration has renamed one must not load the module: [`missing_command`] finds it.
@@ -35,8 +35,8 @@ pub fn there_may_be_replicas() -> bool {
 pub(super) fn begin_change(context: &Context) -> bool {
     let tells = !context.is_command || there_may_be();
     if !tells && !context.is_counted.replace(true) {
-        // So the server counts the changes of this command for its save points. This is the one way that costs nothing
-        // while nobody follows; with a follower, it would replicate the command itself.
+        // So the server counts the changes of this command for its save points. No other way costs nothing without followers; with a
+        // follower, it would replicate the command itself.
         // SAFETY: the context is alive, and a command's.
         unsafe { api!(RedisModule_ReplicateVerbatim(context.as_ptr())) };
     }
@@ -54,7 +54,7 @@ macro_rules! replicate {
     };
 }
 
-/// Replicates a command, if anybody follows: with these words, and a number behind them.
+/// Replicates a command, if there are followers: with these words, and a number behind them.
 pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
     if begin_change(context) {
         match (words, number) {
@@ -108,19 +108,19 @@ fn knows(context: &Context, name: &CStr) -> bool {
     let argument = OwnedStr::new(name.to_bytes());
     let mut arguments = [argument.lend().as_ptr()];
     let mut keys = 0;
-    // SAFETY: one argument is passed. With no arguments beside its name each of these commands is either refused
+    // SAFETY: one argument is passed. With no arguments after its name each of these commands is either refused
     // for that, or has no keys, so no list of keys comes back that we would have to free; the reason is in errno.
     let list = unsafe { api!(RedisModule_GetCommandKeys(context.as_ptr(), arguments.as_mut_ptr(), 1, &raw mut keys)) };
     !list.is_null() || std::io::Error::last_os_error().kind() != std::io::ErrorKind::NotFound
 }
 
-/// Replicates everything from now on, until the server says again that nobody follows.
+/// Replicates everything from now on, until the server says again that there are no followers.
 pub fn begin_to_tell() {
     kept().nobody_follows.set(false);
     kept().no_replica_follows.set(false);
 }
 
-/// Learns how followers are to be told, and listens for news of them.
+/// Learns how to replicate, and subscribes to news of followers.
 ///
 /// # Errors
 /// If the server refuses: without news of forks nothing may ever be left out.
@@ -190,7 +190,7 @@ const VERSION: [u8; 2] = 9_u16.to_le_bytes();
 
 const CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// The bytes beside the field: the mode, lengths, version and checksum.
+/// The bytes in addition to the field: the mode, lengths, version and checksum.
 const OVERHEAD: usize = 32;
 
 /// A lock that has just begun, as the one command by which followers get it has it: `RESTORE key <end> <hash> ABSTTL

@@ -1,5 +1,5 @@
-//! What this folder keeps between two calls of the server: strings that many commands need, and what is known of who
-//! follows.
+//! What this folder keeps between two calls of the server: strings that many commands need, and what is known of the
+//! followers.
 
 use crate::server::ffi::api::MainThread;
 use crate::server::ffi::string::{OwnedStr, Str};

@@ -177,7 +177,7 @@ fn observe_permits(value: Value<'_>) -> Result<Observed, Refusal> {
     permits_in(value).map(|_| Observed::Permits)
 }
 
-/// What is left until a key ends, or the first of its permits: when the lock in it may be asked for again.
+/// The ms until a key ends, or the first of its permits: when a client may ask for its lock again.
 #[must_use]
 pub fn left_until_next(context: &Context, name: Str<'_>, now: UnixMs) -> i64 {
     let Some(key) = Key::peek(context, name) else { return 0 };
@@ -228,9 +228,9 @@ impl LockRecord<'_> {
         if self.is_here(counter) { Ok(1) } else { Err(Refusal::KeysOnTheirWay) }
     }
 
-    /// Whether a derived key that is absent is at no other node. While a slot moves, the server sends a client to where the
-    /// lock is, and other keys may be elsewhere. The server is asked for two keys, of which no client ever creates the second:
-    /// one key alone would not show it.
+    /// Whether an absent derived key is at no other node. While a slot moves, the server sends a client to where the lock is, and
+    /// other keys may be elsewhere. The server is asked for two keys, the second of which no client creates: one key alone would
+    /// not show it.
     fn is_here(&self, derived: Str<'_>) -> bool {
         let second = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
         this_server::has_all_there_is_of(self.context, derived, second.lend())
@@ -252,7 +252,7 @@ fn end_of_read_hold(context: &Context, lock: Str<'_>, holder: &[u8], index: i64)
     Key::peek_expiry(context, hold.lend())
 }
 
-/// Whether the keys derived from this one may be touched beside it.
+/// Whether the keys derived from this one may be touched, too.
 fn derived_keys_are_reachable(name: Str<'_>) -> bool {
     !this_server::is_in_cluster() || names::derived_keys_share_the_slot(name.bytes())
 }
@@ -324,7 +324,7 @@ pub fn left_ms(context: &Context, name: Str<'_>, snapshot: &Snapshot, now: UnixM
     snapshot.left_ms(now, most, |reads| (1..=reads.count).filter_map(|index| end(reads, index)).max())
 }
 
-/// The length of the answer that is stored for a lock, and what is left until its end, if there is one.
+/// The length of the answer that is stored for a lock, and the ms until its end, if there is one.
 #[must_use]
 pub fn answer(context: &Context, name: Str<'_>, now: UnixMs) -> Option<(usize, i64)> {
     if !derived_keys_are_reachable(name) {

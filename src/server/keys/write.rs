@@ -1,8 +1,8 @@
-//! Makes changes true: each is written, replicated and announced as the plain command that it stands for.
+//! Applies changes: each is written, replicated and announced as the plain command that it stands for.
 //!
 //! All changes in the locks' own keys are written before any is announced, and the keys are closed in between, because an
-//! announcement can run other code that changes a key under us. Only then come the keys that belong to a lock
-//! beside its own. Each of those is opened, written, closed and announced by itself.
+//! announcement can run other code that changes a key under us. Only then come the other keys that belong to a lock. Each of
+//! those is opened, written, closed and announced by itself.
 //!
 //! The module listens to keyspace events itself, for what others do to locks with waiters. It ignores its own events about
 //! a lock: the command that changes a lock settles its queue. It knows them by the very pointer that the server passes
@@ -187,7 +187,7 @@ pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
 struct LockKey<'a> {
     context: &'a Context,
     key: WritableKey<'a>,
-    /// Whether the key was deleted and followers do not know it: they need not if the lock begins anew.
+    /// Whether the key was deleted and followers do not know it: they need not if the lock begins again.
     is_deleted: bool,
 }
 
@@ -299,7 +299,7 @@ impl LockKey<'_> {
     }
 }
 
-/// What belongs to a lock beside its own key, of one holder: the read holds' keys, the fencing counter, and the unlock
+/// What belongs to a lock other than its own key, of one holder: the read holds' keys, the fencing counter, and the unlock
 /// channel.
 struct Beside<'a> {
     context: &'a Context,
@@ -383,7 +383,7 @@ impl Beside<'_> {
         self.announce(&name, &[DEL]);
     }
 
-    /// The counter keeps an expiry that somebody gave it, as INCR would. Returns its name.
+    /// The counter keeps an expiry that another client gave it, as INCR would. Returns its name.
     fn set_token(&self, to: i64) -> OwnedStr {
         let name = names::fencing_counter(self.name.bytes(), OwnedStr::new);
         {

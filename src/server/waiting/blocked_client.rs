@@ -49,7 +49,7 @@ impl BlockedClient {
         if is_another_modules(context) {
             return None;
         }
-        // SAFETY: the context is that of a command whose client may be blocked; the callbacks are for these events.
+        // SAFETY: the context is that of a command that may block its client; the callbacks are for these events.
         unsafe {
             let blocked = api!(RedisModule_BlockClient(
                 context.as_ptr(),
@@ -74,7 +74,7 @@ impl BlockedClient {
         self.number
     }
 
-    /// Unblocks a client that waits for events. What it is told is looked up when its answer is written.
+    /// Unblocks a client that waits for events. They are looked up when its reply is written.
     pub(super) fn wake(self) {
         self.answer(GRANTED);
     }
@@ -129,7 +129,7 @@ unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mu
 }
 
 /// Other modules may call commands that block, and wait for the result; the client is then not a connected one. If that
-/// module has gone on meanwhile, a grant would reach nobody. Servers before Redis 7.2 have no such calls.
+/// module has gone on meanwhile, no client would get the grant. Servers before Redis 7.2 have no such calls.
 fn is_another_modules(context: &Context) -> bool {
     // SAFETY: a pointer that the server has set at load, or has not.
     let may_be = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };

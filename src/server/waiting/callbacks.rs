@@ -1,16 +1,16 @@
-//! The server's callbacks that are about waiting: keys that go or become something else, databases that are emptied or
+//! The server's callbacks about waiting: keys that go or become something else, databases that are emptied or
 //! swapped, this server becoming a replica, clients that are answered or gone, and the timer.
 //!
-//! **In each of these callbacks but the timer's the server is in the middle of something**, so each only notes what has
-//! happened. A grant would come before the event's cause in the replication stream; and a look at an expired key may
+//! **In each of these callbacks except the timer's the server is in the middle of something**, so each only notes what has
+//! happened. A grant would come before the event's cause in the replication stream; and reading an expired key may
 //! delete it, which is fatal while the server walks through its keys: its sweep of expired keys holds a pointer to the
 //! next one, and reports each in between. So the timer does what follows from the server's own work: it goes off in the
 //! same turn of the event loop, outside of everything.
 //!
-//! A job follows up what a command has done, on servers that have jobs (from Redis 7.2 on, Valkey), but for Valkey 8.1 and
-//! 9.0, where the events of what a job does would move the command's client to their database: it runs right behind the
+//! A job follows up what a command has done, on servers that have jobs (Redis from 7.2 on, Valkey), except for Valkey 8.1 and
+//! 9.0, where the events of a job would move the command's client to their database: it runs right behind the
 //! command, before any other client's, and its grants are replicated in one transaction with the command's changes.
-//! It looks only at the locks that this command has changed, and there is at most one job. If the last event is from a
+//! It checks only the locks that this command has changed, and there is at most one job. If the last event is from a
 //! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
@@ -61,14 +61,14 @@ const CHECKED_MAX: usize = 50;
 /// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
 ///
 /// It is the one timer of the module: armed for the earliest alarm, or for at once when there is work to do, and only while
-/// there is something to wait for, or a subscription to give back. A timer that goes off too early finds nothing due, and
-/// is armed anew; stopping it each time would cost more.
+/// there is something to wait for, or a subscription to end. A timer that goes off too early finds nothing due, and
+/// is armed again; stopping it each time would cost more.
 ///
 /// The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much, even
-/// one that was for at once. So a timer whose time of arming is later than now counts as none, and is armed anew.
+/// one that was for at once. So a timer that was armed at a later time than now counts as none, and is armed again.
 pub(super) fn arm_timer(context: &Context) {
     let (now, timer) = (context.now(), &state::get().timer);
-    // Whoever has the engine arms the timer when it is done.
+    // The borrower of the engine arms the timer when it is done.
     let Ok(mut engine) = state::engine() else { return };
     let server = &Server::new(context);
     engine.read_notes(server);
@@ -312,7 +312,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
     });
 }
 
-/// Listens to keys no more if nobody has waited for long enough.
+/// Ends subscriptions to keys after some time without waiters.
 fn stop_listening_if_due(context: &Context) {
     let (now, Ok(engine)) = (context.now(), state::engine()) else { return };
     let mut listening = state::get().listening.borrow_mut();
@@ -321,7 +321,7 @@ fn stop_listening_if_due(context: &Context) {
     }
 }
 
-/// Closes clients that are still connected but whose answer the server has lost: they would take the next reply for the
+/// Closes clients that are still connected but whose reply the server has lost: they would take the next reply for the
 /// answer to their wait.
 fn close_unanswered(context: &Context) {
     let unanswered = std::mem::take(&mut state::get().clients.borrow_mut().unanswered);
@@ -348,7 +348,7 @@ unsafe extern "C" fn answer(
             (context, client, answer)
         };
         let blocked = no_longer_blocked(client);
-        // The server drops the answer, and tells nobody.
+        // The server drops the reply, and reports nothing.
         let is_cast_out = blocked.is_some_and(|blocked| blocked.has_own_user && !users::has_own_user(&context));
         match blocked.map(|blocked| blocked.waits_for) {
             Some(WaitsFor::Lock(ticket)) if is_cast_out => _ = state::note(Note::Gone(ticket)),

@@ -1,5 +1,5 @@
-//! When the grace after a failover or a restart begins, and when its settings change. [`rlock_core::waiting`] decides for
-//! how long nobody is let in.
+//! When the grace after a failover or a restart begins, and when its settings change. [`rlock_core::waiting`] decides how long
+//! no lock gets a new holder.
 
 use super::callbacks;
 use super::host::Server;
@@ -15,11 +15,11 @@ use std::slice;
 /// How the settings begin on which the grace rests: its own, and those of its fences, under their old name, too.
 const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
 
-/// To be called when the module is loaded, as the last of all: a timer stays set. A module that is loaded into a server that
-/// runs does not start it: what the server knows of its locks is all that there is.
+/// Call it when the module is loaded, last: a timer stays set. A module that is loaded into a running server does not start a
+/// grace: what the server knows of its locks is everything there is.
 ///
 /// # Errors
-/// If the server refuses to tell of its settings.
+/// If the server refuses the subscription to its settings.
 pub fn begin(context: &Context) -> Result<(), String> {
     // SAFETY: the callback is for this event.
     unsafe { context.on(raw::REDISMODULE_EVENT_CONFIG, settings_changed)? };

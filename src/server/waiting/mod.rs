@@ -105,7 +105,7 @@ pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> 
     run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
-/// What is left of its read holds is for the timer.
+/// The rest of its read holds is for the timer.
 ///
 /// # Errors
 /// The error reply.

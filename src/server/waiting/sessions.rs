@@ -1,7 +1,7 @@
-//! Sessions: processes that wait by tickets, and the calls by which they are told.
+//! Sessions: processes that wait by tickets, and the calls by which they get events.
 //!
-//! A session's call is a blocked client like one that waits for a lock, but its answer is looked up when it is written:
-//! so one answer tells of everything that has happened until then, be it one grant or a thousand.
+//! A session's call is a blocked client like one that waits for a lock, but its reply is looked up when it is written:
+//! so one reply has everything that has happened until then, one grant or a thousand.
 
 use super::host::Server;
 use super::{callbacks, state, telling};
@@ -22,7 +22,7 @@ pub struct EventsCall {
     pub ttl_ms: Option<i64>,
 }
 
-/// The session of this name, if it is open and its user's who asks.
+/// The session of this name, if it is open and belongs to the caller's user.
 ///
 /// # Errors
 /// The error reply.
@@ -77,7 +77,7 @@ pub(super) fn cancelled(tickets: Vec<Cancelled>) -> Reply {
     Reply::Numbers(tickets.into_iter().map(|ticket| ticket as i64).collect())
 }
 
-/// Ends the session with this number, whoever's it is, as if its time were up: what is left of it goes by and by. So
+/// Ends the session with this number, of any user, as if its time were up: the rest of it is dropped in slices. So
 /// nothing is written here, and it is no write. Returns whether there was one.
 ///
 /// # Errors

@@ -1,10 +1,10 @@
-//! A server that stood still, with its machine or by itself, goes on with what it believed before: that replicas follow it
-//! which have another master by now. It looks at what they said last only once a second, and finds what they had sent
-//! before that in its sockets. So `min-replicas-to-write` stops a master that is cut off, but not one that
-//! wakes up: that would grant and renew locks which others may have by then, past their grace.
+//! A server that stalled, alone or with its machine, goes on with what it believed before: that replicas follow it
+//! which have another master now. It checks their last reports only once a second, and finds what they had sent
+//! before in its sockets. So `min-replicas-to-write` stops a master that is cut off, but not one that
+//! wakes up: that would grant and renew locks which others may have, past their grace.
 //!
-//! So where a grace is set, a server that has not had a turn for longer than [`STANDSTILL_MS`] grants and renews nothing until
-//! whatever its replicas said before is too old to count. It has no effect on what is given back.
+//! So if a grace is set, a server that has not had a turn for longer than [`STANDSTILL_MS`] grants and renews nothing until
+//! its replicas' earlier reports are too old to count. Releases go on.
 
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::{self, MainThread};
@@ -27,12 +27,12 @@ static STANDSTILL: MainThread<Standstill> = MainThread::new();
 struct Standstill {
     /// For how long the server counts on what a replica has said; None if it does not stop for them.
     lag_ms: Cell<Option<i64>>,
-    /// By each clock: one stands still with the machine, and the other may be set.
+    /// By each clock: one stops with the machine, and the other may be set.
     last_turn: Cell<Option<[i64; 2]>>,
     until: Cell<i64>,
 }
 
-/// Listens to the server's turns, for all who want to know: a module has one callback for each event.
+/// Subscribes to the server's turns, for the whole module: it has one callback for each event.
 ///
 /// # Errors
 /// If the server refuses.

@@ -1,9 +1,9 @@
-//! All that the module keeps of waiting between two calls of the server.
+//! Everything that the module keeps of waiting between two calls of the server.
 //!
-//! The engine is lent to one call at a time. What it does to keys may run others' code before it returns: another module's,
-//! in the event of a key, or the server's, when it comes across a key whose time is over. What the module is told then goes
-//! into the inbox, and the engine reads it as soon as it has looked at a lock, or is done. A command that another module
-//! calls within such an event is refused: what it asked for is half done.
+//! The engine is lent to one call at a time. What it does to keys may run other code before it returns: another module's,
+//! in the event of a key, or the server's, when it comes across an expired key. What the server reports then goes
+//! into the inbox, and the engine reads it as soon as it has checked a lock, or is done. A command that another module
+//! calls within such an event is refused: the change that caused the event is half done.
 
 use super::blocked_client::{BlockedClient, Callbacks, ClientKey};
 use crate::server::ffi::api::{MainThread, api};
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub hooks: Cell<Option<Hooks>>,
 }
 
-/// What the server calls. Who has it called only knows that.
+/// The functions that the server calls, unaware of their purpose.
 #[derive(Clone, Copy)]
 pub(super) struct Hooks {
     pub of_client: &'static Callbacks,
@@ -127,25 +127,25 @@ pub(super) fn note(note: Note) -> bool {
     engine.length() > 0 || !engine.sessions().is_empty() || engine.has_news_of_grace()
 }
 
-/// How long nobody must have waited. To subscribe anew costs hardly more than what a few events do.
+/// How long there must have been no waiter. Subscribing again costs hardly more than a few events.
 const KEPT_MS: i64 = 1_000;
 
-/// Each class of events has a subscription of its own, and is given back as what it was subscribed as.
+/// Each class of events has a subscription of its own, and is ended under the same class.
 const CLASSES: [c_int; 3] = [KEYS, raw::REDISMODULE_NOTIFY_HASH, raw::REDISMODULE_NOTIFY_ZSET];
 const KEYS: c_int = raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
 
-/// Which keyspace events the module hears: those by which a lock may go, from the first waiter on; changes of hashes, which
+/// Which keyspace events the module gets: those that can free a lock, from the first waiter on; changes of hashes, which
 /// matter only to waiters for a read-write lock, from the first of those on; and of sorted sets, from the first waiter for a
 /// permit on.
 ///
-/// For each of these events of any client's the server calls us, so the module listens only while somebody waits and a
-/// little longer, on servers that take a subscription back (Redis from 8.2 on). Only the timer gives it back: within an
+/// The server calls the module for each such event of any client, so the module is subscribed only while there are waiters and a
+/// little longer, on servers that can end a subscription (Redis from 8.2 on). Only the timer ends it: within an
 /// event the server is walking through its list of subscriptions.
 #[derive(Default)]
 pub(super) struct Listening {
     /// The classes of events that are subscribed to.
     heard: c_int,
-    /// Since when the module has listened for nobody, as far as is known.
+    /// Since when there has been no waiter, as far as is known.
     idle_since: Option<UnixMs>,
 }
 
@@ -163,7 +163,7 @@ impl Listening {
         }
     }
 
-    /// When to listen no more, unless somebody comes to wait before then.
+    /// When to end the subscriptions, unless a waiter comes before then.
     pub fn plan_end(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
         // SAFETY: a pointer that the server has set at load, or has not.
         unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;

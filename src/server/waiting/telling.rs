@@ -1,4 +1,4 @@
-//! How a session is told what became of its tickets: what there is when the answer is written, be it one grant or a thousand.
+//! How a session gets its events: those that there are when the reply is written, one grant or a thousand.
 
 use super::host::Server;
 use super::state;
@@ -12,7 +12,7 @@ use rlock_core::waiting::SessionId;
 /// next connection.
 pub const TOLD_BYTES_MAX: usize = 128 * 1_024;
 
-/// Writes what the client of this callback is told: nothing, if another connection has taken over.
+/// Writes the events for the client of this callback: none, if another connection has taken over.
 pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
     let client = context.client();
     let Ok(mut engine) = state::engine() else {
@@ -28,7 +28,7 @@ pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
     }
 }
 
-/// Writes what a session is told now, to its call that has waited since then.
+/// Writes a session's events now, to its call that has waited since then.
 pub(super) fn write_news(context: &Context, session: SessionId, since_us: u64) {
     let server = Server::new(context);
     let news =

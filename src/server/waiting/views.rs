@@ -18,7 +18,7 @@ pub struct QueueView {
     pub length: usize,
     /// The first of the waiters, in their order.
     pub waiters: Vec<WaiterView>,
-    /// What is left of the grace, until which nobody gets the lock; 0 if none runs.
+    /// The ms left of the grace, until which no lock gets a new holder; 0 if none runs.
     pub grace_left_ms: i64,
 }
 
@@ -28,7 +28,7 @@ pub struct WaiterView {
     pub side: Side,
     /// The beginning of its session's name, if it waits by a ticket.
     pub session: Option<Vec<u8>>,
-    /// Whether somebody is there to be told.
+    /// Whether it can be notified.
     pub is_attended: bool,
     /// The blocked client, or the one that its session was last seen with, if it is still connected.
     pub client: Option<u64>,
@@ -81,7 +81,7 @@ pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Erro
     Ok(state::engine()?.queues().to_be_shown(context.database(), limit, may_read).collect())
 }
 
-/// The beginning of a session's name: who knows the whole can cancel its tickets.
+/// The beginning of a session's name: with the whole name, a client can cancel its tickets.
 #[must_use]
 pub fn beginning(session: &[u8]) -> &[u8] {
     session.get(..SESSION_SHOWN).unwrap_or_default()
