@@ -1,30 +1,44 @@
 #!/usr/bin/env bash
-# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, side by side; then its page
-# and picture in docs/proof. An interrupt ends the load early; the page then says how long it was.
+# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, side by side; then the page
+# soak.md and its picture in docs/proof. Fails if memory grows or something is left. An interrupt ends the load early; the page
+# says how long it was.
 #
-# The samples are in target/soak as they come. The programs are copied there first, so that a later build changes nothing.
+# The samples are in target/soak as they come: `rlock-bench soak-page target/soak DIRECTORY` makes the page of them at any time.
+# The programs are copied there first, so a later build changes nothing.
+#
+# PAGE: where the page goes, if not to docs/proof. LEAK=yes: with a client that leaks, to see that the check fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh
 
-hours=$1
-chosen=$(rows_of "${@:2}")
-find_module
-cargo build --quiet --release --package rlock-bench
-directory=$target/soak
-rm -rf "$directory" && mkdir -p "$directory"
-cp "$target/release/rlock-bench" "$module" "$directory"
-export RLOCK_MODULE=$directory/${module##*/}
+# A function, as bash reads the lines of a script when it gets there: this file may change meanwhile.
+main() {
+    local hours=$1 chosen directory row run runs=() servers=()
+    shift
+    chosen=$(rows_of "$@")
+    find_module
+    cargo build --quiet --release --package rlock-bench
+    while read -r row _ <&3; do servers+=("$row" "$(scripts/server.sh "$row")"); done 3<<<"$chosen"
 
-# To build a server takes minutes, so all are there before any run begins.
-while read -r name _ <&3; do scripts/server.sh "$name" >/dev/null; done 3<<<"$chosen"
-runs=""
-trap 'touch "$directory/stop"' INT TERM HUP
-while read -r name _ <&3; do
-    RLOCK_SERVER=$(scripts/server.sh "$name") setsid "$directory/rlock-bench" soak "$directory" "$name" "$hours" &
-    runs+=" $!"
-done 3<<<"$chosen"
-echo "soak: $hours hours; samples: $directory; to end it early: touch $directory/stop"
-# A signal ends wait; the runs end by themselves then.
-for run in $runs; do while kill -0 "$run" 2>/dev/null; do wait "$run" || true; done; done
-"$directory/rlock-bench" soak-page "$directory" docs/proof
+    directory=$target/soak
+    rm -rf "$directory" && mkdir -p "$directory"
+    cp "$target/release/rlock-bench" "$module" "$directory"
+    export RLOCK_MODULE=$directory/${module##*/}
+    # Each in a process group of its own, so that an interrupt reaches only this script, and its end ends all servers.
+    TMPDIR=$(mktemp -d)
+    export TMPDIR
+    trap 'for run in "${runs[@]}"; do kill -KILL -- "-$run" 2>/dev/null || true; done; rm -rf "$TMPDIR"' EXIT
+    trap 'touch "$directory/stop"; echo "soak: ends early: the page follows in half a minute" >&2' INT TERM HUP
+    set -- "${servers[@]}"
+    while [ $# != 0 ]; do
+        RLOCK_SERVER=$2 setsid "$directory/rlock-bench" soak "$directory" "$1" "$hours" ${LEAK:+leak} &
+        runs+=("$!")
+        shift 2
+    done
+    echo "soak: $hours hours; samples: $directory; to end it early: touch $directory/stop"
+    # A signal ends wait, and not the run.
+    for run in "${runs[@]}"; do while kill -0 "$run" 2>/dev/null; do wait "$run" || true; done; done
+    "$directory/rlock-bench" soak-page "$directory" "${PAGE:-docs/proof}"
+    exit
+}
+main "$@"

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! rlock-bench whole|quick DIRECTORY [PART…]   writes results.md and its picture there, of these parts or of all
-//! rlock-bench soak DIRECTORY NAME HOURS       load on one server; its samples go to NAME.tsv
-//! rlock-bench soak-page DIRECTORY TO          writes soak.md and its picture of the runs in the directory
+//! rlock-bench soak DIRECTORY NAME HOURS       load on one server; its samples go to NAME.tsv there
+//! rlock-bench soak-page DIRECTORY TO          writes soak.md and its picture, of the runs in the directory
 //! ```
 //!
 //! `RLOCK_SERVER` and `RLOCK_MODULE` are as for the tests.
@@ -75,23 +75,12 @@ fn main() -> ExitCode {
     match words[..] {
         ["whole", directory, ref parts @ ..] => run(&Plan::whole(), Path::new(directory), parts),
         ["quick", directory, ref parts @ ..] => run(&Plan::quick(), Path::new(directory), parts),
-        ["soak", directory, name, hours] => match hours.parse() {
-            Ok(hours) => match soak::run(Path::new(directory), name, hours) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("soak: {error}");
-                    ExitCode::FAILURE
-                }
-            },
-            Err(_) => {
-                eprintln!("soak: {hours} is no number of hours");
-                ExitCode::from(2)
-            }
-        },
+        ["soak", directory, name, hours] => soak::measure(Path::new(directory), name, hours, false),
+        ["soak", directory, name, hours, "leak"] => soak::measure(Path::new(directory), name, hours, true),
         ["soak-page", directory, to] => soak::publish(Path::new(directory), Path::new(to)),
         _ => {
             eprintln!(
-                "usage: rlock-bench whole|quick DIRECTORY [PART…] | soak DIRECTORY NAME HOURS | soak-page DIRECTORY TO"
+                "usage: rlock-bench whole|quick DIRECTORY [PART…] | soak DIRECTORY NAME HOURS [leak] | soak-page DIRECTORY TO"
             );
             ExitCode::from(2)
         }

@@ -232,14 +232,14 @@ fn watch<T>(client: &mut Client, work: impl FnOnce() -> T) -> (T, Most) {
 }
 
 /// Processor time of a server since it began, in seconds.
-fn used_by(client: &mut Client) -> f64 {
+pub fn used_by(client: &mut Client) -> f64 {
     let info = client.info("cpu");
     let used = |name: &str| info.find(name).and_then(|seconds| seconds.parse::<f64>().ok()).expect("seconds");
     used("used_cpu_user") + used("used_cpu_sys")
 }
 
 /// Processor time of this process since it began, in seconds.
-fn used_here() -> f64 {
+pub fn used_here() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask what it has used");
     [usage.user_time(), usage.system_time()].map(|time| time.num_microseconds() as f64 / 1e6).iter().sum()
 }

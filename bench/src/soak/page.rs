@@ -1,8 +1,6 @@
 //! The page of a soak and its picture, both made of the samples alone.
 
-use super::samples::{
-    COMMANDS, CPU, End, GRANTS, LONGEST, MEMORY, P99, PINGS, RSS, SECONDS, SESSIONS, Samples, WAITERS,
-};
+use super::samples::{MAY_GROW, Samples};
 use crate::picture::{GREEN, GRID, Ink, OURS, TEXT, label, open};
 use crate::row::{fine, grouped};
 use std::fmt::Write;
@@ -11,87 +9,129 @@ use std::path::Path;
 
 const PICTURE: &str = "soak.svg";
 
-/// Writes `soak.md` and its picture.
-///
 /// # Errors
-/// If they cannot be written.
+/// If the files cannot be written.
 pub fn write(runs: &[Samples], to: &Path) -> io::Result<()> {
     if runs.is_empty() {
-        return Err(io::Error::other("there is no run"));
+        return Err(io::Error::other("there are no samples"));
     }
     std::fs::write(to.join(PICTURE), picture(runs))?;
     std::fs::write(to.join("soak.md"), page(runs))
 }
 
+fn hours(runs: &[Samples]) -> f64 {
+    runs.iter().map(|run| run.last("seconds")).max().unwrap_or_default() as f64 / 3_600.0
+}
+
 fn page(runs: &[Samples]) -> String {
-    let hours = runs.iter().map(|run| run.last(SECONDS)).max().unwrap_or_default() as f64 / 3_600.0;
+    let [memory, resident] = MAY_GROW.map(|(_, limit)| grouped(limit as f64));
     let mut page = format!(
-        "# Soak\n\nWritten by `make soak`, of rlock at {}: {hours:.1} hours of mixed load on each server, side by side.\n\n\
-         ![Memory, the reply time of a bystander, and the rate of commands over time]({PICTURE})\n\n",
+        "# Hours of load\n\nWritten by `make soak`, not by hand. {} hours of mixed load on each server, side by side, at commit {}.\n\n\
+         ![Memory, reply times of a bystander, commands per second, waiters and keys over the time]({PICTURE})\n\n",
+        fine(hours(runs)),
         runs[0].commit
     );
     let mut row = |what: &str, cell: &dyn Fn(&Samples) -> String| {
         let cells: Vec<_> = runs.iter().map(cell).collect();
         let _ = writeln!(page, "| {what} | {} |", cells.join(" | "));
     };
+    let whole = |number: u64| grouped(number as f64);
+    let growth = |run: &Samples, name: &str| {
+        let [early, late] = run.tenths(name);
+        let by = late - early;
+        let share = by as f64 * 100.0 / early as f64;
+        format!("{} to {}: {by:+} ({share:+.1} %)", grouped(early as f64), grouped(late as f64))
+    };
+    let share = |run: &Samples, name: &str| {
+        format!("{:.1} %", run.last(name) as f64 / run.last("seconds").max(1) as f64 / 10.0)
+    };
     row("", &|run| run.server.clone());
-    row("---", &|_| "--:".to_owned());
-    row("commands", &|run| grouped(run.last(COMMANDS) as f64));
-    row("grants", &|run| grouped(run.last(GRANTS) as f64));
-    row("processor of the server", &|run| {
-        format!("{:.1} %", run.last(CPU) as f64 / run.last(SECONDS).max(1) as f64 / 10.0)
+    row("---", &|_| "---".to_owned());
+    row("verdict", &|run| if run.faults().is_empty() { "pass" } else { "**fail**" }.to_owned());
+    row("hours", &|run| fine(run.last("seconds") as f64 / 3_600.0));
+    row("commands", &|run| whole(run.last("commands")));
+    row("grants; of these as a lock was released", &|run| {
+        format!("{}; {}", whole(run.last("grants")), whole(run.last("hand_offs")))
     });
-    row("waiters, sessions at a time, at most", &|run| format!("{}, {}", run.highest(WAITERS), run.highest(SESSIONS)));
-    row("`used_memory`, median", &|run| format!("{} bytes", grouped(run.median(MEMORY) as f64)));
-    row("… its growth from the second tenth of the time to the last", &|run| format!("{} bytes", run.growth(MEMORY)));
-    row("resident memory, growth", &|run| format!("{} bytes", run.growth(RSS)));
-    row("PINGs of a bystander", &|run| grouped(run.all.iter().map(|sample| sample.0[PINGS]).sum::<u64>() as f64));
-    row("… the slowest in a hundred, median of all samples", &|run| {
-        format!("{} µs", grouped(run.median(P99) as f64))
+    row("leases that ended", &|run| whole(run.last("lease_expiries")));
+    row("waits that timed out, or were cancelled", &|run| {
+        format!("{}, {}", whole(run.last("timeouts")), whole(run.last("cancelled")))
     });
-    row("… the longest", &|run| format!("{} µs", grouped(run.highest(LONGEST) as f64)));
-    row("left over: waiters, tickets, sessions, keys", &|run| {
-        run.end.as_ref().map_or("unknown".to_owned(), |End(left)| left.map(|number| number.to_string()).join(", "))
+    row("answers given", &|run| whole(run.last("answers_given")));
+    row("processor: server, all clients", &|run| {
+        format!("{}, {}", share(run, "cpu_ms"), share(run, "cpu_of_clients_ms"))
     });
-    row("verdict", &|run| {
-        let faults = run.faults();
-        if faults.is_empty() { "pass".to_owned() } else { faults.join("; ") }
+    row("at most: waiters, sessions, keys", &|run| {
+        ["waiters", "sessions", "keys"].map(|name| whole(run.highest(name))).join(", ")
     });
-    page.push_str(
-        "\nThe load: six threads with plain, fenced, read-write and permit locks and pairs of locks, leases that end and locks \
-         that are deleted; two that lead by ONCE, and at times fail or vanish; clients that disconnect or are killed while \
-         they wait, and sessions that no client polls again; 24 tasks of three `rlock-client`s, some of which give up their \
-         waits or drop their guards. Names of locks change every minute. The time in which the server or the bystander had no \
-         processor does not count as a PING's.\n",
+    row("memory in use, bytes", &|run| growth(run, "used_memory"));
+    row("resident memory, bytes", &|run| growth(run, "rss"));
+    row("allocator fragmentation, median", &|run| fine(run.median("fragmentation_permille") as f64 / 1_000.0));
+    row("bystander: PINGs and GETs", &|run| whole(run.all("replies").iter().sum()));
+    row("… the slowest in a thousand, µs", &|run| whole(run.last("reply_p999_so_far_us")));
+    row("… the longest, µs; with the time without a processor", &|run| {
+        format!("{}; {}", whole(run.highest("reply_max_us")), whole(run.highest("reply_max_as_seen_us")))
+    });
+    row("calls of `rlock-client` that no server answered in time", &|run| whole(run.last("unavailable")));
+    row("left at the end", &|run| match &run.end {
+        None => "unknown".to_owned(),
+        Some(end) if end.left.is_empty() => "nothing".to_owned(),
+        Some(end) => end.left.iter().map(|(what, number)| format!("{number} {what}")).collect::<Vec<_>>().join(", "),
+    });
+    let faults: Vec<_> = runs.iter().flat_map(Samples::faults).map(|fault| format!("\n- **{fault}**")).collect();
+    if !faults.is_empty() {
+        let _ = writeln!(page, "{}", faults.concat());
+    }
+    let _ = write!(
+        page,
+        "\nEach point of the picture is the highest of its samples, so no peak is lost.\n\nA run fails\n\n\
+         - if the median of the memory in use grows by more than {memory} bytes from the second tenth of the run to the last, \
+         or that of resident memory by more than {resident}. The first tenth warms up;\n\
+         - if 30 s after the load there is a waiter, a ticket, a session, an event, or a key that is not a fencing counter;\n\
+         - if a client gets a reply that it should not get, or the load stalls.\n\n\
+         The load: threads with plain, fenced, read-write and permit locks and pairs of locks, with renewals, leases that end \
+         and locks that are deleted; leaders and callers of ONCE, some of which fail or vanish; clients that disconnect or are \
+         killed while they wait; sessions that no client polls again; tasks of `rlock-client`, which give up some waits, drop \
+         some guards and keep some for longer than a lease. Every 20 s there are 500 more locks and 500 more waiters for some \
+         seconds. Names of locks change every minute.\n\n\
+         The bystander sends PING and GET in turn, 50 times a second at most. The time in which it or the server was ready to \
+         run and had no processor is left out, except where the table says so: other programs cause that.\n"
     );
     page
 }
 
-/// One panel of the picture: what it shows, in which unit, and of which part of a unit.
 struct Panel {
     title: &'static str,
-    of: fn(&Samples, usize) -> f64,
+    of: fn(&Samples) -> Vec<f64>,
 }
 
-const PANELS: [Panel; 4] = [
-    Panel { title: "used memory, MiB", of: |run, place| run.all[place].0[MEMORY] as f64 / 1_048_576.0 },
-    Panel { title: "longest PING of a bystander, ms", of: |run, place| run.all[place].0[LONGEST] as f64 / 1_000.0 },
-    Panel { title: "commands per second", of: rate },
-    Panel { title: "waiters", of: |run, place| run.all[place].0[WAITERS] as f64 },
+const PANELS: [Panel; 7] = [
+    Panel { title: "memory in use, MiB", of: |run| scaled(run, "used_memory", 1_048_576.0) },
+    Panel { title: "resident memory, MiB", of: |run| scaled(run, "rss", 1_048_576.0) },
+    Panel { title: "bystander: the slowest reply in a hundred, ms", of: |run| scaled(run, "reply_p99_us", 1_000.0) },
+    Panel { title: "bystander: the longest, ms", of: |run| scaled(run, "reply_max_us", 1_000.0) },
+    Panel { title: "commands per second", of: rates },
+    Panel { title: "waiters", of: |run| scaled(run, "waiters", 1.0) },
+    Panel { title: "keys", of: |run| scaled(run, "keys", 1.0) },
 ];
 
-fn rate(run: &Samples, place: usize) -> f64 {
-    let Some(before) = place.checked_sub(1) else { return 0.0 };
-    let [now, then] = [place, before].map(|place| &run.all[place].0);
-    now[COMMANDS].saturating_sub(then[COMMANDS]) as f64 / now[SECONDS].saturating_sub(then[SECONDS]).max(1) as f64
+fn scaled(run: &Samples, name: &str, unit: f64) -> Vec<f64> {
+    run.all(name).into_iter().map(|number| number as f64 / unit).collect()
+}
+
+fn rates(run: &Samples) -> Vec<f64> {
+    let samples: Vec<_> = run.all("seconds").into_iter().zip(run.all("commands")).collect();
+    let before = [(0, 0)].into_iter().chain(samples.iter().copied());
+    let pairs = before.zip(&samples);
+    pairs.map(|(then, now)| (now.1 - then.1) as f64 / now.0.saturating_sub(then.0).max(1) as f64).collect()
 }
 
 const INKS: [Ink; 2] = [OURS, GREEN];
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 740.0;
-const HEIGHT: f64 = 90.0;
+const HEIGHT: f64 = 70.0;
 const FIRST: f64 = 80.0;
-const NEXT: f64 = 130.0;
+const NEXT: f64 = 106.0;
 
 /// So many points a line: each is the highest of its share of the samples, so no peak is lost.
 const POINTS: usize = 240;
@@ -99,34 +139,34 @@ const POINTS: usize = 240;
 fn picture(runs: &[Samples]) -> String {
     let mut svg = open("Hours of mixed load", "", [760.0, FIRST + NEXT * PANELS.len() as f64]);
     for (place, (run, ink)) in runs.iter().zip(INKS).enumerate() {
-        label(&mut svg, [16.0 + 220.0 * place as f64, 43.0], "start", ink, &run.server);
+        label(&mut svg, [16.0 + 160.0 * place as f64, 45.0], "start", ink, &run.server);
     }
-    let seconds = runs.iter().map(|run| run.last(SECONDS)).max().unwrap_or_default().max(1) as f64;
+    let hours = hours(runs).max(f64::MIN_POSITIVE);
     for (place, panel) in PANELS.iter().enumerate() {
         let top = FIRST + NEXT * place as f64;
-        let highest =
-            runs.iter().flat_map(|run| (0..run.all.len()).map(|place| (panel.of)(run, place))).fold(0.0, f64::max);
-        let highest = highest.max(f64::MIN_POSITIVE);
+        let lines: Vec<_> = runs.iter().map(panel.of).collect();
+        let highest = lines.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
         label(&mut svg, [LEFT, top - 8.0], "start", TEXT, panel.title);
         for share in [0.0, 1.0] {
             let y = top + HEIGHT * (1.0 - share);
             let _ = writeln!(svg, r#"<path d="M{LEFT} {y:.1}H{RIGHT}" stroke-width="0.5" {}/>"#, GRID.stroke());
             label(&mut svg, [LEFT - 8.0, y + 4.0], "end", TEXT, &fine(highest * share));
         }
-        for (run, ink) in runs.iter().zip(INKS) {
-            let chunk = run.all.len().div_ceil(POINTS).max(1);
-            let points: Vec<_> = (0..run.all.len()).collect();
-            let points = points.chunks(chunk).map(|places| {
-                let value = places.iter().map(|&place| (panel.of)(run, place)).fold(0.0, f64::max);
-                let x = LEFT + run.all[places[0]].0[SECONDS] as f64 / seconds * (RIGHT - LEFT);
-                format!("{x:.1},{:.1}", top + HEIGHT * (1.0 - value / highest))
+        for ((run, line), ink) in runs.iter().zip(lines).zip(INKS) {
+            let chunk = line.len().div_ceil(POINTS);
+            let seconds = run.all("seconds");
+            let points = line.chunks(chunk).zip(seconds.chunks(chunk)).map(|(values, seconds)| {
+                let x = LEFT + seconds[0] as f64 / 3_600.0 / hours * (RIGHT - LEFT);
+                format!("{x:.1},{:.1}", top + HEIGHT * (1.0 - values.iter().copied().fold(0.0, f64::max) / highest))
             });
-            let path = points.collect::<Vec<_>>().join(" ");
-            let _ = writeln!(svg, r#"<polyline points="{path}" stroke-width="1.2" {}/>"#, ink.stroke());
+            let points = points.collect::<Vec<_>>().join(" ");
+            let _ = writeln!(svg, r#"<polyline points="{points}" stroke-width="1.2" {}/>"#, ink.stroke());
         }
     }
-    let y = FIRST + NEXT * (PANELS.len() - 1) as f64 + HEIGHT + 22.0;
-    label(&mut svg, [LEFT, y], "start", TEXT, "0 h");
-    label(&mut svg, [RIGHT, y], "end", TEXT, &format!("{:.1} h", seconds / 3_600.0));
+    let y = FIRST + NEXT * PANELS.len() as f64 - 18.0;
+    for (share, anchor) in [(0.0, "start"), (0.5, "middle"), (1.0, "end")] {
+        let x = LEFT + (RIGHT - LEFT) * share;
+        label(&mut svg, [x, y], anchor, TEXT, &format!("{} h", fine(hours * share)));
+    }
     svg + "</svg>\n"
 }
