@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs clean
+.PHONY: sim explore spec core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -148,6 +148,10 @@ explore: ## visit every state that small worlds of core and of the simulation ca
 	EXPLORE_STEPS=$(or $(STEPS),7) cargo test --release -p rlock-core --test model explored -- --nocapture
 	EXPLORE_MOVES=2 cargo test --release -p rlock-sim --test world explorer -- --nocapture
 
+spec: ## run docs/spec/lock.qnt by Quint, from npm: with all rules, without each, and with what the engine did; more: SAMPLES=50000 SEED=7
+	@scripts/setup.sh clients node
+	@SEED="$(SEED)" SAMPLES="$(SAMPLES)" scripts/spec.sh
+
 core-mutants: ## check that core's tests catch mutants of core's files that have changed since; some: FILES="core/src/lock/plain.rs"; hours: FILES=--all
 	@scripts/setup.sh mutants
 	@scripts/core-mutants.sh $(FILES)
@@ -237,7 +241,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 # What the gate leaves out. A failure does not keep the rest from running.
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
-		test-dev test-deploys test-fencing test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore core-mutants sim-mutants client-mutants \
+		test-dev test-deploys test-fencing test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore spec core-mutants sim-mutants client-mutants \
 		chaos-mutants chaos-long | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"

@@ -65,7 +65,7 @@ pub const CALM: Style = Style {
 pub const ROUGH: Style =
     Style { name: "rough", faults: 12, stalls: true, late: true, callers_lanes: true, clocks: true, ..CALM };
 
-fn setup(style: Style, seed: u64, random: &mut Random) -> Setup {
+pub fn setup(style: Style, seed: u64, random: &mut Random) -> Setup {
     let drift = |random: &mut Random| match style.clocks {
         true => i32::try_from(random.below(2 * DRIFT_MAX as u64 + 1)).expect("small") - DRIFT_MAX,
         false => 0,
@@ -201,7 +201,7 @@ fn is_in_order(world: &World) {
     }
 }
 
-fn draw(world: &World, style: Style, random: &mut Random) -> Move {
+pub fn draw(world: &World, style: Style, random: &mut Random) -> Move {
     let possible = world.possible();
     if random.is(style.server_faults) {
         if let Some(fault) = fault_of_servers(world, style, random) {

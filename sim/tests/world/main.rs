@@ -10,6 +10,7 @@
 //! - `protection`: failovers, with each half of the protection switched off
 //! - `explorer`: every history of small worlds. `EXPLORE_MOVES` makes them longer by so many moves.
 //! - `examples`: single stories
+//! - `traces`: what becomes of one lock, as steps of docs/spec/lock.qnt
 
 mod clock;
 mod examples;
@@ -20,4 +21,5 @@ mod program;
 mod promises;
 mod protection;
 mod server;
+mod traces;
 mod world;

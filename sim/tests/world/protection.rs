@@ -48,7 +48,7 @@ impl Protection {
 }
 
 /// Promotions, partitions with two masters, restarts without data, suspended servers.
-fn failovers(topology: Topology) -> Style {
+pub fn failovers(topology: Topology) -> Style {
     let name = match topology {
         Topology::Single => "protected, one name",
         Topology::Sentinels => "protected, sentinels",

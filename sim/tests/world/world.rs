@@ -11,6 +11,7 @@ use crate::once::Answers;
 use crate::program::{Program, Wanted};
 use crate::protection::Protection;
 use crate::server::{Health, Request, Server, words};
+use crate::traces::Trace;
 use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, LineId, Place, Route};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -244,6 +245,8 @@ pub struct World {
     pub tokens_of_guards: BTreeSet<(String, u64)>,
     pub answers: Answers,
     pub steps: u64,
+    /// What becomes of one lock, if that is to be known.
+    pub trace: Option<Trace>,
     pub story: Vec<Told>,
     pub title: String,
     /// Whether a failure prints the story.
@@ -293,6 +296,7 @@ impl World {
             tokens_of_guards,
             answers: Answers::default(),
             steps: 0,
+            trace: None,
             story,
             title: setup.title.clone(),
             is_told: true,
@@ -445,10 +449,11 @@ impl World {
         let programs = self.programs.iter().filter(|it| !self.is_stalled(it.number)).filter_map(Program::next);
         let servers = self.servers.iter().filter_map(Server::next);
         let stalled = self.stalled.values().copied().filter(|until| *until > self.at);
-        programs.chain(servers).chain(stalled).min().map(|next| next.max(self.at))
+        programs.chain(servers).chain(stalled).min().map(|next| self.whole_ms(next.max(self.at)))
     }
 
     fn passes(&mut self, to: Duration) {
+        let to = self.whole_ms(to);
         let in_time = Duration::from_millis(5);
         let is_late = self.next().is_some_and(|next| to > next + in_time);
         self.is_calm &= !is_late && (to <= self.at + in_time || self.possible().is_empty());
@@ -531,6 +536,7 @@ impl World {
         for heard in self.programs[program].hears(from) {
             self.hears(program, heard);
         }
+        self.trace_beliefs(program);
         self.check_from(program, from);
     }
 

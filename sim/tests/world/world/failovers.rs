@@ -7,6 +7,7 @@ impl World {
     /// What follows from a change of a server at once.
     pub(super) fn has_changed(&mut self, server: usize) {
         self.check_tokens(server);
+        self.trace_lock(server);
         self.notes_answers(server);
         self.replicates();
     }
@@ -31,6 +32,7 @@ impl World {
                 let is_linked = !is_cut_off && !follower.is_cut_off && !self.stalled_replicas.contains(&replica);
                 if is_linked && follower.in_step != Some((master, version)) {
                     follower.takes_over_data(&data, (master, version));
+                    self.trace_replica(replica, master);
                 }
                 is_heard |= is_linked;
                 versions.extend(is_linked.then_some(version));
@@ -48,6 +50,7 @@ impl World {
 
     pub(super) fn servers_move(&mut self, taken: Move) {
         let (at, protection) = (self.at, self.protection);
+        self.trace_move(&taken);
         match taken {
             Move::Deletes(lock) => {
                 let master = self.master;
@@ -121,9 +124,14 @@ impl World {
         self.has_changed(server);
     }
 
-    pub(super) fn follows(&mut self, server: usize) {
+    /// Whether this former master may become a replica now.
+    pub fn can_follow(&self, server: usize) -> bool {
         let it = &self.servers[server];
-        if server == self.master || !it.is_master() || it.health != Health::Up || it.is_cut_off {
+        server != self.master && it.is_master() && it.health == Health::Up && !it.is_cut_off
+    }
+
+    pub(super) fn follows(&mut self, server: usize) {
+        if !self.can_follow(server) {
             return;
         }
         let master = self.master;
