@@ -47,7 +47,7 @@ while read -r module promise rule; do
         continue
     fi
     simulated "$module" "$promise"
-    grep -q "^\[violation\]" "$place/$module.log" || wrong "$module breaks nothing in $samples histories: $place/$module.log"
+    grep -q "^\[violation\]" "$place/$module.log" || wrong "$module breaks nothing in $samples histories ($place/$module.log). Try more SAMPLES"
     echo "without \"$rule\": a history of $(grep -c '^\[State' "$place/$module.log") states breaks $promise"
 done < <(awk '/^module/ { module = $2 } /WITHOUT = "./ {
     split($0, part, "\""); if (part[2] != "") print module, (module == "tokensAreCounted" ? "tokensGrow" : "oneHolder"), part[2] }' docs/spec/lock.qnt)
