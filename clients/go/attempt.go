@@ -1,11 +1,11 @@
 // One attempt to acquire: tried once, then waited for by a ticket, in the goroutine that wants the lock.
 //
-// A wait asks for a short lease, as a machine that is gone without a word keeps the lock from the next one for so long.
-// What is granted is made whole soon, beside the work. It is renewed before the work begins where too little of it is
-// left, where the owner has the lock already, and where the server that has told it may not be the one to ask any more.
+// A wait asks for a short lease, since a machine that vanishes keeps the lock from the next waiter for that long. A grant
+// is renewed to the full lease soon, next to the work. The renewal comes first if too little of the lease is left, if the
+// owner has the lock already, or if the server that granted it may no longer be the master.
 //
-// A lost answer is not a no and not a yes: the same holder asks again. An attempt that ends without the lock leaves in
-// the background: its ticket is taken back, and what it may have been granted is given back.
+// A lost reply is neither a no nor a yes: the same holder asks again. An attempt that ends without the lock leaves in
+// the background: its ticket is taken back, and what it may have been granted is released.
 
 package rlock
 
@@ -24,19 +24,19 @@ type attempt struct {
 	hold  *hold
 	ctx   context.Context
 	began time.Time
-	until time.Time // until when its caller is willing to wait; zero: for ever
+	until time.Time // until when its caller waits; zero: forever
 	isTry bool
 
 	waiting context.Context // ends with ctx, or when the time is over
 	stop    context.CancelFunc
 
 	crowd    *crowd
-	place    *int // where it counts in its crowd
+	place    *int // where it is counted for its lock
 	waits    bool
 	collects bool    // the answer of another leader is stored, and is asked for without waiting
 	answer   *string // of another leader, in place of the lock
-	isBehind bool    // the server's last word was that somebody else is before us
-	lost     bool    // an answer, or a grant that was told
+	isBehind bool    // the server's last reply was that another request is before us
+	lost     bool    // a reply, or a grant that was reported
 	replaced bool    // in the queue, by a request of its own that came late
 	ticket   *ticket
 	inFlight *request
@@ -125,7 +125,7 @@ func (a *attempt) enter(parent context.Context) (*Held, error) {
 	return a.hand(parent, lease, by)
 }
 
-// hand makes a Held of what was granted, unless its lease or the client is over by then.
+// hand makes a Held of a grant, unless its lease or the client has ended.
 func (a *attempt) hand(parent context.Context, lease leased, by *node) (*Held, error) {
 	l := a.locks
 	held := l.granted(parent, a, lease, by)
@@ -180,7 +180,7 @@ func (a *attempt) run() (leased, *node, error) {
 			if a.lock.terms.replicas == nil {
 				return v.lease, v.node, nil
 			}
-			a.lost = true // unless it is confirmed, it is to be given back
+			a.lost = true // unless it is confirmed, it is to be released
 			lease, why := a.confirmed(v.node)
 			if why == nil {
 				a.lost = wasLost
@@ -248,7 +248,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 			a.asked = min(whole, leaseOfAWait)
 		}
 		if a.ticket == nil || a.ticket.session.node != n || a.ticket.isOver() {
-			a.lost = a.lost || a.ticket != nil // its grant would never be told
+			a.lost = a.lost || a.ticket != nil // its grant would never be reported
 			a.forget()
 			a.ticket = n.ticket()
 		}
@@ -345,7 +345,7 @@ func (a *attempt) verdict(r *request, renews bool) (v verdict, f *fault) {
 	return v, nil
 }
 
-// told reads an event: [seq, ticket, outcome, value], and of a grant when its lease ends.
+// told reads an event: [seq, ticket, outcome, value], and of a grant the end of its lease.
 func told(it notice) (v verdict, f *fault) {
 	switch value := it.event[3]; it.event[2] {
 	case "granted":
@@ -444,7 +444,7 @@ func (a *attempt) troubled(f *fault) error {
 
 func (f *fault) isFull() bool { return f.code() == "QUEUEFULL" }
 
-// over says what is known when the time is over: that somebody else was before us, or only that nobody has answered.
+// over reports what is known when the time is over: that another request was before us, or only that no server replied.
 func (a *attempt) over() error {
 	name, cause := a.hold.about(), context.Cause(a.ctx)
 	if cause != nil && a.trouble != nil {
@@ -542,7 +542,7 @@ func (lock *Lock) words(holder string, lease time.Duration, t *ticket, until tim
 		words = append(words, "LIMIT", strconv.Itoa(lock.limit))
 	}
 	if t != nil {
-		left := "0" // for ever
+		left := "0" // forever
 		if !until.IsZero() {
 			left = milliseconds(max(time.Millisecond, time.Until(until)))
 		}

@@ -2,8 +2,8 @@
 
 package rlock
 
-// crowd is those of this client that want one lock. Who comes behind others that wait need not try first; but must not
-// come before one that tries still.
+// crowd counts the attempts of this client for one lock. An attempt behind others that wait need not try first, but must not
+// come before one that still tries.
 type crowd struct{ trying, waiting int }
 
 func (a *attempt) joins() {
@@ -24,7 +24,7 @@ func (a *attempt) joins() {
 	*a.place++
 }
 
-// isQueued: who comes next may go behind it.
+// isQueued: the next attempt may go behind it.
 func (a *attempt) isQueued() {
 	a.locks.mutex.Lock()
 	defer a.locks.mutex.Unlock()

@@ -1,5 +1,5 @@
 // Why something failed: for callers an error that errors.Is sorts, and within the client a fault, sorted by what to do
-// next. A fault that passes is asked again; the caller is told of it only when its patience is over.
+// next. A fault that passes is tried again; the caller gets it only when its patience is over.
 
 package rlock
 
@@ -107,7 +107,7 @@ const (
 	moved                   // nothing was done; another node has the slot
 	ask                     // the same, for this request alone
 	unreachable             // nothing was sent
-	silent                  // it was sent, and nobody knows what became of it
+	silent                  // it was sent, and its outcome is unknown
 	fewReplicas             // it was done, and not confirmed
 )
 

@@ -1,9 +1,9 @@
-// Giving back: what was held, and what may have been granted to somebody who has gone.
+// Releasing what was held, and what may have been granted to a caller that has gone.
 //
-// It goes on in the background until the server has answered. Only an answer that something was given back is success:
-// there is no other word that it was held until then. That nothing is held is a loss; or in doubt, if an answer that is
-// lost may have been the one that told. Where a request may still be on its way to the server, such an answer is not
-// the end: it is asked again, at growing distances, for as long as a lease lasts.
+// It goes on in the background until the server has replied. Only the reply that something was released is success: nothing
+// else proves that it was held until then. If nothing is held, that is a loss; or in doubt, if a lost reply may have been
+// the one that released it. While a request may still be on its way to the server, such a reply is not the end: it is
+// asked again, at growing distances, for as long as a lease lasts.
 
 package rlock
 
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// longestGiving is for how many leases a server is asked that does not answer: it may stand still with a request.
+// longestGiving is for how many leases a silent server is asked: it may be suspended with a request.
 const longestGiving = 10
 
 type giving struct {
@@ -21,14 +21,14 @@ type giving struct {
 	hold  *hold
 	all   bool
 	lease time.Duration
-	lost  *Error    // before it was to be given back
-	valid time.Time // until when it could be vouched for
+	lost  *Error    // before its release
+	valid time.Time // until when it was guaranteed
 	told  func(error)
 	// Stored with the release; nil from when it can no longer be.
 	answer *answer
 
 	isTold      bool
-	left        []string // what is not given back
+	left        []string // what is not released
 	asked       []*request
 	late        map[*request]string // the answers to these may still come
 	unanswered  error               // why an answer will never come
@@ -46,7 +46,7 @@ func (l *Locks) newGiving(lock *Lock, h *hold, all bool, lease time.Duration) *g
 		late: map[*request]string{}, began: now, until: now.Add(lease), told: func(error) {}}
 }
 
-// giveBack ends what is held, and has it told to whoever waits for released. An answer is stored only if it is not lost.
+// giveBack ends what is held, and reports that to the callers of released. An answer is stored only if it is not lost.
 func (h *Held) giveBack(ctx context.Context, answer *answer) {
 	l := h.locks
 	if h.hold.named {
@@ -80,7 +80,7 @@ func (h *Held) giveBack(ctx context.Context, answer *answer) {
 		l.leaves(h.hold)
 	}
 	switch {
-	case isNothing: // what the server counts too much, the last one of this owner gives back
+	case isNothing: // what the server counts too much, the last one of this owner releases
 		g.tell(nil)
 		finish()
 	case g.run(orNever(ctx.Done())):
@@ -100,7 +100,7 @@ func orNever(done <-chan struct{}) <-chan struct{} {
 	return done
 }
 
-// run returns false if done came first, or nobody waits for more than was told: then it is to be called again.
+// run returns false if done came first, or if no caller waits for more than was reported: then it is to be called again.
 func (g *giving) run(done <-chan struct{}) bool {
 	for {
 		if g.rest > 0 {
@@ -138,7 +138,7 @@ func (g *giving) run(done <-chan struct{}) bool {
 	}
 }
 
-// ends is when it is not asked again: what was told once is over when the client is closed.
+// ends is when it is not asked again: after the first report it is over when the client is closed.
 func (g *giving) ends() <-chan struct{} {
 	if g.isTold {
 		return g.locks.closing.Done()
@@ -169,7 +169,7 @@ func (g *giving) ask() {
 	}
 }
 
-// answered gives the worst fault, and keeps in left what is not given back.
+// answered returns the worst fault, and keeps in left what is not released.
 func (g *giving) answered() (worst *fault) {
 	asked := g.asked
 	g.asked = nil

@@ -1,4 +1,4 @@
-// What is held: until when it can be vouched for, whether it is lost, and how it is given back.
+// What is held: until when it is guaranteed, whether it is lost, and how it is released.
 
 package rlock
 
@@ -41,10 +41,10 @@ func (h *Held) Token() int64 {
 // Tokens are the fencing tokens of several locks, in the order of their names.
 func (h *Held) Tokens() []int64 { return append([]int64(nil), h.tokens...) }
 
-// Context ends when the lock is lost, with the loss as its context.Cause; and when it is given back.
+// Context ends when the lock is lost, with the loss as its context.Cause; and when it is released.
 func (h *Held) Context() context.Context { return h.ctx }
 
-// Remaining is for how long it can still be vouched for, unless it is renewed.
+// Remaining is how long it is still guaranteed, unless it is renewed.
 func (h *Held) Remaining() time.Duration {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
@@ -57,7 +57,7 @@ func (h *Held) Remaining() time.Duration {
 // Lost says whether it is lost: treat the work as not protected.
 func (h *Held) Lost() bool { return h.Err() != nil }
 
-// Err is nil while it is held, and when it was given back in time; else why it is lost.
+// Err is nil while it is held, and after a release in time; otherwise why it is lost.
 func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.unlock()

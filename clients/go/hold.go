@@ -1,9 +1,9 @@
 // What one holder has of one lock, or of several that were acquired together: what is held in its name, and until when
-// the lease can be vouched for. Without an owner that is one Held, under a holder that nobody has had before.
+// the lease is guaranteed. Without an owner that is one Held, under a fresh holder.
 //
 // An owner may have several. Then the server counts at least as many holds as there are Held, and more if a request was
-// granted whose answer was lost: so the last one to go gives back all (doubtful), and no other does. An owner's
-// attempts and releases go one after the other, through its gate: none of them can take what another one was granted.
+// granted whose reply was lost: so the last one to go releases all (doubtful), and no other does. An owner's attempts
+// and releases go one after the other, through its gate: none of them can take what another one was granted.
 
 package rlock
 
@@ -25,7 +25,7 @@ type hold struct {
 	until    time.Time
 	longest  time.Duration
 	doubtful bool
-	lease    time.Duration // to be kept alive; 0: nobody renews it
+	lease    time.Duration // to be kept alive; 0: it is not renewed
 	running  time.Duration
 	due      time.Time
 	renewal  *renewal // under way
@@ -88,7 +88,7 @@ func (l *Locks) isShared(h *hold) bool {
 	return len(h.held) > 0
 }
 
-// granted makes a Held of a lease that has begun for all that this holder has.
+// granted makes a Held of a lease that has begun for everything that this holder has.
 func (l *Locks) granted(ctx context.Context, a *attempt, lease leased, n *node) *Held {
 	lock, h, tokens, doubtful := a.lock, a.hold, a.tokens, a.lost
 	l.mutex.Lock()
@@ -99,7 +99,7 @@ func (l *Locks) granted(ctx context.Context, a *attempt, lease leased, n *node) 
 		l.loseAll(h, h.ended())
 		h.until, h.lease, h.renewal, h.failed, h.failures = until, 0, nil, nil, 0
 	case h.replicas() != nil && lock.terms.replicas == nil:
-		h.until = earlier(h.until, until) // nobody has confirmed this one to those who want that
+		h.until = earlier(h.until, until) // no replica has confirmed this one
 	case until.After(h.until):
 		h.until = until
 	}
@@ -183,7 +183,7 @@ func (h *Held) ended() *Error {
 	return h.hold.ended()
 }
 
-// unlock tells those who have lost something, when nothing here is locked: what they do about it is theirs.
+// unlock reports losses when nothing here is locked: what the callers do about it is theirs.
 func (l *Locks) unlock() {
 	losses := l.losses
 	l.losses = nil

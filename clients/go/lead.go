@@ -15,9 +15,9 @@ const leadPauses = 4
 // of the queue. It returns only with an error: when ctx ends, which stops the work and releases the lock; when the work
 // fails while the lock is held; or when no later turn can succeed, for example without the module or an access right.
 //
-// A lost lock and a server that does not answer end no lead: the next turn begins after a pause, which grows to a few
-// seconds. The Logger reports why. The context of the work ends when the lock is lost, as with Do; the error of work
-// that was stopped by a loss is ignored. Lead waits for ever, so it does not take Wait.
+// A lost lock and a silent server end no lead: the next turn begins after a pause, which grows to a few seconds. The Logger
+// reports why. The context of the work ends when the lock is lost, as with Do; the error of work that was stopped by a loss
+// is ignored. Lead waits forever, so it does not take Wait.
 func (l *Locks) Lead(ctx context.Context, name string, work func(context.Context, *Held) error, options ...Option) error {
 	lock := l.Lock(name).with(options)
 	lock.terms.require(lock.terms.wait == nil, "Lead waits for ever: leave Wait out")

@@ -1,4 +1,4 @@
-// How long a lease can be vouched for, and when it is renewed: arithmetic alone.
+// How long a lease is guaranteed, and when it is renewed: arithmetic alone.
 //
 // A lease lasts at least until the clock before the request was sent plus its length, as the server began it later than
 // that. So that is the deadline, less a margin for two clocks that do not run at the same speed.
@@ -10,8 +10,8 @@ import "time"
 const (
 	leaseOfAWait = 3 * time.Second       // what a wait asks for at most: so long a machine that is gone holds others up
 	wholeAfter   = 50 * time.Millisecond // then a lease that is shorter than wanted is made whole
-	askedAgain   = 60 * time.Second      // a wait is asked for again, so that none lasts for ever
-	late         = 60 * time.Second      // for so long an answer that is overdue may still come
+	askedAgain   = 60 * time.Second      // a wait is asked for again, so that none lasts forever
+	late         = 60 * time.Second      // how long an overdue reply may still come
 	untilLate    = 5 * time.Millisecond  // the server's word that the time is over needs as long to come
 )
 
@@ -41,8 +41,8 @@ func early(lease time.Duration) time.Duration { return lease / 6 }
 // answerLimit is how long a renewal may take: two thirds of the lease are left when it begins, time for four.
 func answerLimit(running, answer time.Duration) time.Duration { return min(running/6, answer) }
 
-// retryAfter is the time to the next try when so many have failed: soon at first, as a connection that broke is most
-// often made anew at once, and later by what is left.
+// retryAfter is the time to the next try after so many failures: soon at first, as a broken connection is mostly
+// replaced at once, and later by the time left.
 func retryAfter(failures int, left time.Duration) time.Duration {
 	return min(pause(failures), min(max(left/8, 20*time.Millisecond), time.Second))
 }
@@ -52,7 +52,7 @@ func pause(tries int) time.Duration {
 	return min(20*time.Millisecond<<min(tries, 10), time.Second)
 }
 
-// isEnough says whether a grant can be worked under before it is renewed. What nobody renews has to be whole.
+// isEnough says whether work can begin under a grant before it is renewed. A lease that is not renewed has to be whole.
 func isEnough(left, asked, length time.Duration, fixed bool) bool {
 	if fixed {
 		return left >= length-length/10

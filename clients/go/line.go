@@ -29,8 +29,8 @@ import (
 type lane int
 
 const (
-	requests lane = iota // all that is answered at once
-	rounds               // WAIT, behind which a server answers nothing else meanwhile
+	requests lane = iota // everything that is answered at once
+	rounds               // WAIT: a server answers nothing behind it meanwhile
 	polls                // the events of a session, for which a server keeps its client waiting
 	lanes
 )
@@ -156,7 +156,7 @@ func (l *line) run() {
 	}
 	go l.readOn(conn)
 	for range l.wake {
-		runtime.Gosched() // whoever else is about to ask joins in
+		runtime.Gosched() // other goroutines that are about to ask join in
 		l.write(conn)
 		l.mutex.Lock()
 		ended = l.ended != nil
@@ -208,7 +208,7 @@ const (
 	hereLong = 100 * time.Millisecond
 )
 
-// isIdle is called by the timer. To set that anew for each answer would wake the runtime's poller.
+// isIdle is called by the timer. Setting that again for each reply would wake the runtime's poller.
 func (l *line) isIdle() {
 	if answers := l.answers.Load(); l.seen.Swap(answers) != answers {
 		l.idle.Reset(idleFor)
@@ -399,7 +399,7 @@ func (l *line) dial() (net.Conn, *fault) {
 	}
 }
 
-// isNoPing: a user who may not PING is connected all the same.
+// isNoPing: a user without the right to PING is connected all the same.
 func isNoPing(err error) bool {
 	var line redis.Error
 	return errors.As(err, &line) && strings.HasPrefix(line.Error(), "NOPERM") &&

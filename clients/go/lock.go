@@ -80,7 +80,7 @@ const shortLease = "a lease must be at least 1 ms"
 // Fenced asks for a token that is larger than all before it, for storage that refuses lower ones than it has seen.
 func Fenced() Option { return func(t *terms) { t.fenced = true } }
 
-// Owner acquires in this name, who may acquire the lock again while holding it. An owner is for one client at a time.
+// Owner acquires in this name, under which the lock can be acquired again while it is held. An owner is for one client at a time.
 func Owner(name string) Option {
 	return func(t *terms) {
 		t.require(len(name) >= 1 && len(name) <= longestOwner, "an owner must have 1 to 512 bytes")
@@ -187,7 +187,7 @@ func (lock *Lock) Acquire(ctx context.Context, options ...Option) (*Held, error)
 	return lock.locks.acquire(ctx, context.WithoutCancel(ctx), lock.with(options))
 }
 
-// TryAcquire tries once: ErrBusy if somebody else has it, or waits for it.
+// TryAcquire tries once: ErrBusy if the lock is held or has waiters.
 func (lock *Lock) TryAcquire(ctx context.Context, options ...Option) (*Held, error) {
 	return lock.Acquire(ctx, append(slices.Clone(options), Wait(0))...)
 }

@@ -1,5 +1,5 @@
 // Package rlock acquires distributed locks of Redis and Valkey servers that have the rlock module: plain locks,
-// read-write locks, permits, and several locks at once. The server decides who has a lock, and in which order; the
+// read-write locks, permits, and several locks at once. The server decides which client has a lock, and in which order; the
 // client renews the lease, and ends the work's context when the lock is lost. [Locks.Once] stores the answer of work for
 // all its callers, [Locks.Lead] repeats work as long as the program runs, and [Held.Detach] hands a lock over.
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options are the settings of a client. What is zero has the value that is told.
+// Options are the settings of a client. Each comment begins with the value that zero stands for.
 type Options struct {
 	URL   string                  // of one server, for Connect: redis://, rediss:// or unix://
 	Redis *redis.UniversalOptions // in its place: a cluster, a master that sentinels watch, or what a URL cannot say
@@ -33,8 +33,8 @@ type Options struct {
 	Patience       time.Duration // 10 s: for how long servers that do not answer are asked again
 	AnswerTimeout  time.Duration // 3 s
 	ConnectTimeout time.Duration // 2 s
-	IdleTimeout    time.Duration // 30 s: when nobody has waited for so long, the connection for waits is closed
-	Name           string        // of this program, for people who look for who holds a lock; host and process
+	IdleTimeout    time.Duration // 30 s: after so long without a wait, the connection for waits is closed
+	Name           string        // host and process: of this program, as operators see it in the holder
 	Logger         *slog.Logger  // none
 	Observer       Observer      // none
 }
@@ -48,9 +48,9 @@ type Locks struct {
 	cluster        *redis.ClusterClient
 	own            redis.UniversalClient
 
-	life    context.Context // of all that goes on in the background
+	life    context.Context // of everything in the background
 	die     context.CancelFunc
-	closing context.Context // from then on nobody acquires
+	closing context.Context // from then on no attempt acquires
 	close   context.CancelFunc
 	look    chan struct{}
 	count   atomic.Int64
@@ -182,7 +182,7 @@ func (l *Locks) name(given string) {
 	l.identity = plain + ":" + rand.Text() + ":"
 }
 
-// Close ends all: who waits gets ErrClosed, and what is held is given back. It returns when the server has heard of
+// Close ends everything: waits get ErrClosed, and what is held is released. It returns when the server has confirmed
 // that, or ctx ends.
 func (l *Locks) Close(ctx context.Context) error {
 	l.close()
@@ -226,7 +226,7 @@ func (n *node) closes(ctx context.Context) {
 	}
 }
 
-// inBackground does what is to come to its end though nobody waits for it.
+// inBackground finishes work that no caller waits for.
 func (l *Locks) inBackground(work func()) {
 	l.begin()
 	go func() {

@@ -55,7 +55,7 @@ func (l *Locks) nodeAt(options *redis.Options) *node {
 	return n
 }
 
-// allNodes are those that were ever asked.
+// allNodes are all nodes that were asked so far.
 func (l *Locks) allNodes() (all []*node) {
 	l.nodesMutex.Lock()
 	defer l.nodesMutex.Unlock()
@@ -114,7 +114,7 @@ func (n *node) isSentElsewhere(r *request, f *fault) bool {
 	return true
 }
 
-// send never waits: not for a connection, nor for others who send.
+// send never waits: neither for a connection, nor for other senders.
 func (n *node) send(on lane, all ...*request) {
 	n.lineTo(on).put(all)
 }
@@ -139,7 +139,7 @@ func (n *node) forgets(l *line) {
 	}
 }
 
-// leave closes all lines: what was the master may grant and renew as ever for seconds, and none of that counts.
+// leave closes all connections: a former master may go on granting and renewing for seconds, and none of that counts.
 func (n *node) leave(why *fault) {
 	n.mutex.Lock()
 	lines := n.lines

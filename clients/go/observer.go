@@ -1,4 +1,4 @@
-// What an operator sees: one line in the log for each loss, and times for whoever counts them.
+// What an operator sees: one line in the log for each loss, and times for metrics.
 
 package rlock
 
@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Observer is told how long things took; clients/go/rlockotel has one for OpenTelemetry. Its methods are called by the
-// goroutines that acquire and release, and must not block. Kind is lock, read, write, permit or all, and outcome
-// acquired, answered, busy, cancelled or failed: few words, fit for labels. The context is that of the caller, for its values; it
-// may have ended.
+// Observer gets how long things took; clients/go/rlockotel has one for OpenTelemetry. The goroutines that acquire and release
+// call its methods, which must not block. Kind is lock, read, write, permit or all, and outcome acquired, answered, busy,
+// cancelled or failed: few words, fit for labels. The context is that of the caller, for its values; it may have ended.
 type Observer interface {
 	Waited(ctx context.Context, kind, outcome string, began time.Time)
 	Held(ctx context.Context, kind string, began time.Time)

@@ -206,8 +206,8 @@ func (h *Held) store(it *answer) error {
 	return newError(ErrConfiguration, h.hold.about(), serverError("the work of Once has released or detached its lock"))
 }
 
-// OnceJSON is [Locks.Once] for values that are stored as JSON. All callers get the value as it was stored, also the one
-// whose work has made it.
+// OnceJSON is [Locks.Once] for values that are stored as JSON. All callers get the value as it was stored, including the one
+// that did the work.
 func OnceJSON[T any](ctx context.Context, locks *Locks, key string, keep time.Duration,
 	work func(context.Context, *Held) (T, error), options ...Option) (value T, err error) {
 	stored, err := locks.Once(ctx, key, keep, func(ctx context.Context, held *Held) ([]byte, error) {

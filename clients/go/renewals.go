@@ -18,7 +18,7 @@ type replicas struct {
 	within time.Duration
 }
 
-// renewal is one try to begin a lease anew.
+// renewal is one try to restart a lease.
 type renewal struct {
 	hold   *hold
 	lease  time.Duration
@@ -128,7 +128,7 @@ func (l *Locks) begins(h *hold, now time.Time) *renewal {
 	return r
 }
 
-// longestFixed is what is left of what the same owner has for a time of its own, which a renewal must not shorten.
+// longestFixed is the longest fixed lease that the same owner still has: a renewal must not shorten it.
 func (h *hold) longestFixed(now time.Time) (longest time.Duration) {
 	for _, held := range h.held {
 		if held.lock.terms.fixed {
@@ -262,7 +262,7 @@ func (l *Locks) failed(r *renewal, f *fault) {
 	l.lookBy(h.due)
 }
 
-// hasten renews at once what a node has granted whose line has broken: it may come back without its locks.
+// hasten renews at once what a node has granted whose connection broke: it may return without its locks.
 func (l *Locks) hasten(n *node) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

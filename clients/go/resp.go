@@ -1,4 +1,4 @@
-// Requests and answers as bytes: RESP2, of which the commands need five types.
+// Requests and replies as bytes: RESP2, with the five types that the commands need.
 
 package rlock
 

@@ -1,11 +1,11 @@
-// All waits of this client at one server: a session there, of which each wait is a ticket, on one line that is polled.
+// All waits of this client at one server: a session there, with a ticket for each wait, on one connection that is polled.
 //
-// Two polls are under way, so that one waits in the server while the answer to the other is read. When the line breaks,
-// the server keeps the places for a while: so it is made anew at once, and only if that fails are those who wait told,
-// since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing twice.
+// Two polls are under way, so that one waits in the server while the reply to the other is read. When the connection breaks,
+// the server keeps the places for a while: so the client reconnects at once. Only if that fails do waiting attempts get the
+// fault, since their locks may be elsewhere then. They ask again by the same tickets, which queues nothing twice.
 //
-// An event is acknowledged with the next poll. When the lease of a grant ends is told from when the server began the
-// very poll that it answers, so that counts from when the poll was sent. The grant of a ticket that was given up is
+// An event is acknowledged with the next poll. The end of a grant's lease counts from when the server began the very poll
+// that reports it, so the client counts from when it sent that poll. The grant of a ticket that was given up is
 // acknowledged like any other: its first lease is short, and ends it.
 
 package rlock
@@ -36,7 +36,7 @@ type session struct {
 	waiting map[string]*ticket
 	parked  []*request // until it is open, in the order in which they have come
 	told    int64
-	idle    time.Time // since when nobody waits
+	idle    time.Time // since when there is no wait
 }
 
 // ticket is one wait.
@@ -127,7 +127,7 @@ func (s *session) run() {
 		}
 		if wasOpen {
 			tries = 0
-			continue // at once; those who wait need not know if that succeeds
+			continue // at once; the waits need not know if that succeeds
 		}
 		s.mutex.Lock()
 		s.tellDoubt(why)
@@ -161,7 +161,7 @@ func failAll(parked []*request, why *fault) {
 	}
 }
 
-// end makes place for another session. All who wait ask again, there.
+// end makes place for another session. All waits ask again, there.
 func (s *session) end(why *fault) {
 	s.node.mutex.Lock()
 	var l *line
@@ -212,9 +212,9 @@ func (s *session) listen(heard *time.Time) *fault {
 	}
 }
 
-// unknown says that the server has this session no more. A poll that acknowledges nothing would not be told so: it
-// opens another session of this name, in which nobody waits. So before the first event no poll is sent behind another,
-// and each one only when it is known that the session lives.
+// unknown says that the server no longer has this session. A poll that acknowledges nothing would not get this reply: it
+// opens another session of this name, without waits. So before the first event no poll is sent behind another, and each one
+// only when the session is known to live.
 func (s *session) unknown() *fault {
 	r := newRequest("", "RLOCK.CANCEL", s.name, "0")
 	s.node.send(requests, r)
@@ -260,7 +260,7 @@ func answerTo(l *line, r *request, limit time.Duration) *fault {
 	return r.fault
 }
 
-// hear tells events to those who wait, and returns whether nobody has for a while.
+// hear passes events to the waits, and returns whether there has been no wait for a while.
 func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -272,7 +272,7 @@ func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
 		seq, _ := event[0].(int64)
 		name, _ := event[1].(string)
 		if seq <= s.told {
-			continue // told once more, as its acknowledgement was lost
+			continue // sent again, as its acknowledgement was lost
 		}
 		s.told = seq
 		if t := s.remove(name); t != nil {

@@ -1,6 +1,6 @@
-// What has been asked of the built part and is not told yet, and what is held.
+// What was asked of the native part without a result yet, and what is held.
 //
-// Whoever waits keeps the process alive, as with any other promise that people await; an open client, and locks that are
+// A call that waits keeps the process alive, as any other promise that is awaited; an open client, and locks that are
 // held, do not: a program that has nothing left to do ends.
 'use strict';
 
@@ -13,7 +13,7 @@ const debug = debuglog('rlock');
 const PERMANENT = ['wrong-kind', 'no-module', 'old-module', 'no-right', 'refused', 'configuration'];
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// What they hold is given back when the process comes to its end, as far as that can be said in a moment.
+// What they hold is released when the process ends, as far as that can be sent in a moment.
 const open = new Set();
 process.on('exit', () => open.forEach(calls => calls.leave()));
 
@@ -59,7 +59,7 @@ class Calls {
 
   constructor(toldOfLoss) { this.#toldOfLoss = toldOfLoss; }
 
-  // `begin` is given the call's number; `told` hears what became of it, and may make something of it.
+  // `begin` gets the call's number; `told` gets its outcome, and may make something of it.
   #ask(calls, begin, told = outcome => outcome) {
     return new Promise(resolve => {
       const call = this.#last++;
@@ -80,7 +80,7 @@ class Calls {
     this.#idle?.();
   }
 
-  // Made here, and not where it is told, an error's stack has the user's lines that wait for it.
+  // Made here, and not where it is reported, an error's stack has the caller's lines.
   #check(outcome) {
     const { word, text, reason } = outcome;
     if (!word) return outcome;
@@ -166,8 +166,8 @@ class Calls {
     this.#toldOfLoss({ names, holder, error });
   }
 
-  // `worked`: what was done under it counts if it could be vouched for when it was done, though nobody knows of the release.
-  // `end`: why it is not to be relied on any more, if so.
+  // `worked`: the work counts if the lock was guaranteed when the work ended, even if the release has no reply.
+  // `end`: why it can no longer be relied on, if so.
   release(held, of, worked, end) { return this.#over(held, of, end, call => this.#native.release(call, of, worked)); }
 
   // Releases it and stores the answer, in one step.

@@ -1,4 +1,4 @@
-// What is held. It stays so, and its lease is renewed, until it is given back, also if nobody refers to this object any more:
+// What is held. It stays so, and its lease is renewed, until it is released, even if nothing refers to this object any more:
 // a program that forgets it still does what the lock protects.
 'use strict';
 
@@ -101,7 +101,7 @@ class Held {
     return done.value;
   }
 
-  // The end of the work: a release whose answer is lost takes nothing from it.
+  // The end of the work: a release whose reply is lost does not invalidate it.
   [Symbol.asyncDispose]() { return this.release(true); }
 }
 

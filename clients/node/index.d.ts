@@ -12,9 +12,9 @@ export interface Settings {
   connectTimeout?: number;
   /** 3,000 by default. */
   answerTimeout?: number;
-  /** What this program is called where people look for who holds a lock. By default, host and process. */
+  /** The name of this program as operators see it in the holder. By default, host and process. */
   name?: string;
-  /** For TLS, as PEM: whom to trust in place of the system's authorities. */
+  /** For TLS, as PEM: which authorities to trust instead of the system's. */
   ca?: Pem;
   /** For TLS, as PEM: by what servers know this client. */
   cert?: Pem;
@@ -32,11 +32,11 @@ export interface SentinelSettings extends Settings {
 }
 
 export interface Options {
-  /** How long it may take. Without it, or Infinity: for ever. 0: it is tried once. */
+  /** How long it may take. Without it, or Infinity: forever. 0: it is tried once. */
   wait?: number;
   /** Another lease than the client's, renewed as well. */
   lease?: number;
-  /** Nobody renews the lease: the lock is lost when it ends. */
+  /** The lease is not renewed: the lock is lost when it ends. */
   fixed?: boolean;
   /** Asks for a fencing token. */
   fenced?: boolean;
@@ -50,13 +50,13 @@ export interface Options {
   signal?: AbortSignal;
 }
 
-/** A leader waits for ever. Its signal ends the lead. */
+/** A leader waits forever. Its signal ends the lead. */
 export type LeadOptions = Omit<Options, 'wait' | 'maxWaiters'>;
 
 export interface OnceOptions {
   /** For how long the answer is kept: at least 1. */
   keep: number;
-  /** How long the call may wait for the answer or for the lead. Without it, or Infinity: for ever. 0: it asks once. */
+  /** How long the call may wait for the answer or for the lead. Without it, or Infinity: forever. 0: it asks once. */
   wait?: number;
   /** The lease of a call that leads, renewed while its work runs. */
   lease?: number;
@@ -128,7 +128,7 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
   /** Removes the answer for this key. */
   forget(key: Name): Promise<void>;
 
-  /** Who waits fails with `Closed`, what is held is given back. Takes 3,000 ms at most, if nothing else is said. */
+  /** Waits fail with `Closed`, what is held is released. Takes 3,000 ms at most, if `timeout` is not given. */
   close(options?: { timeout?: number }): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -137,7 +137,7 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
 export class Lock {
   private constructor();
   acquire(options?: Options): Promise<Held>;
-  /** null: somebody else has it. */
+  /** null: another holder has it, or waits for it. */
   tryAcquire(options?: Options): Promise<Held | null>;
   /**
    * Holds it around the work, and gives it back at the end. Its signal is aborted at the loss; when the work has then ended,
@@ -147,7 +147,7 @@ export class Lock {
   using<T>(options: Options, work: Work<T>): Promise<T>;
 }
 
-/** What is held, until it is given back. */
+/** What is held, until it is released. */
 export class Held {
   private constructor();
   readonly kind: 'lock' | 'read' | 'write' | 'permit' | 'all';
@@ -158,9 +158,9 @@ export class Held {
   readonly token: number | undefined;
   /** Of several locks, in their order. */
   readonly tokens: number[];
-  /** Whether it can no longer be vouched for. It asks no server, and is true also if a busy event loop has not heard of it. */
+  /** Whether it is no longer guaranteed. It asks no server, and is true even if a busy event loop has not reported it yet. */
   readonly lost: boolean;
-  /** For how many ms it can be vouched for if nothing is renewed. */
+  /** For how many ms it is guaranteed without a renewal. */
   readonly remaining: number;
   /** Aborted at the loss, with the `Lost` error as its reason. */
   readonly signal: AbortSignal;
@@ -188,7 +188,7 @@ export class Lost extends LockError {
   /** Why; absent if it was released, or is in doubt. */
   readonly reason?: 'not-held' | 'overwritten' | 'not-renewed' | 'ended';
 }
-/** A release whose answer is lost: it may have been held to the end. */
+/** A release whose reply is lost: it may have been held to the end. */
 export class InDoubt extends Lost {}
 /** No server answers, or it cannot do it now. */
 export class Unavailable extends LockError {}

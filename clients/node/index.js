@@ -45,7 +45,7 @@ class Lock {
 }
 
 class Locks extends EventEmitter {
-  // Later, so that a listener that throws is nobody else's problem.
+  // Later, so that a listener that throws troubles no one else.
   #calls = new Calls(loss => process.nextTick(() => this.emit('lost', loss)));
 
   static connect(server, settings) { return this.#open({ server }, settings); }
@@ -102,7 +102,7 @@ class Locks extends EventEmitter {
 
   async forget(name) { return this.#calls.forget(name, Buffer.from(options.name(name))); }
 
-  // Who waits is told that it is closed; what is held is given back. Returns when that is done, or that time is over.
+  // Waits fail as closed; what is held is released. Returns when that is done, or that time is over.
   close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }
   [Symbol.asyncDispose]() { return this.close(); }
 }

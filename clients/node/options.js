@@ -1,4 +1,4 @@
-// What people may ask for, checked by name and by value: a misspelt `wait` would wait for ever.
+// What callers may ask for, checked by name and by value: a misspelt `wait` would wait forever.
 'use strict';
 
 const { isUtf8 } = require('node:buffer');
@@ -17,7 +17,7 @@ const LOCK = {
   maxWaiters: isCount, replicas: value => isCount(value?.count) && isTime(value.within),
   signal: value => typeof value?.aborted === 'boolean',
 };
-// A leader waits for ever.
+// A leader waits forever.
 const LEAD = { __proto__: null, ...LOCK, wait: undefined, maxWaiters: undefined };
 const { wait, lease, maxWaiters, signal } = LOCK;
 const ONCE = { __proto__: null, keep: isTime, wait, lease, maxWaiters, signal };

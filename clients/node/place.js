@@ -1,5 +1,5 @@
-// Where a client of ioredis or of node-redis has its servers, and as whom it asks them. Read from its options, so neither
-// library is needed here. What cannot be taken over is an error, and not another server.
+// The servers and the user of a client of ioredis or of node-redis. Read from its options, so neither library is needed here.
+// An option that cannot be taken over is an error, and never another server.
 'use strict';
 
 const { Configuration } = require('./errors.js');

@@ -49,7 +49,7 @@ class Redlock extends EventEmitter {
 
   constructor(clients, settings) {
     super();
-    // Without a listener, an error that is told would end the program.
+    // Without a listener, an error event would end the program.
     this.on('error', () => {});
     this.clients = new Set(clients);
     this.settings = { ...SETTINGS, ...settings };

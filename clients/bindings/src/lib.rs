@@ -93,11 +93,11 @@ pub enum Wanted {
 /// How it is to be held.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// How long it may take. Zero: it is tried once. None: for ever.
+    /// How long it may take. Zero: it is tried once. None: forever.
     pub wait: Option<Duration>,
     /// None: the client's.
     pub lease: Option<Duration>,
-    /// Nobody renews the lease; of one that is given.
+    /// The lease, if one is given, is not renewed.
     pub fixed: bool,
     pub fenced: bool,
     /// Of a single lock.
@@ -168,14 +168,14 @@ pub struct Asked {
     pub key: Vec<u8>,
     /// For how long the answer is kept.
     pub keep: Duration,
-    /// How long it may take. Zero: it is tried once. None: for ever.
+    /// How long it may take. Zero: it is tried once. None: forever.
     pub wait: Option<Duration>,
     /// None: the client's.
     pub lease: Option<Duration>,
     pub max_waiters: Option<u32>,
 }
 
-/// The answer, or the lead: whoever has that does the work, and ends it by [`Lead::answer`](rlock_client::Lead::answer) or
+/// The answer, or the lead: a leader does the work, and ends it by [`Lead::answer`](rlock_client::Lead::answer) or
 /// [`Lead::give_up`](rlock_client::Lead::give_up).
 ///
 /// # Cancel safety

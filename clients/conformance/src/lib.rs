@@ -1,7 +1,7 @@
-//! The suite's side of an adapter: a process that drives the client of one language, and all that it has said so far.
+//! The suite's side of an adapter: a process that drives the client of one language, and everything that it has said so far.
 //!
 //! Lines are read in a thread and kept in the order in which they came, each with its time: scenarios ask what was
-//! said, in which order and when, after the fact as well. Whatever breaks the protocol fails whoever waits next, with
+//! said, in which order and when, after the fact as well. A line that breaks the protocol fails the next wait, which shows
 //! the line.
 
 use rlock_testing::{PATIENCE, Signal, send_signal};
@@ -82,7 +82,7 @@ pub struct Failure {
     pub text: String,
 }
 
-/// For how long something could still be vouched for at some time after it was asked.
+/// How long something was still guaranteed at some time after the question.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub asked_at_unix_ms: i64,
@@ -90,7 +90,7 @@ pub struct Look {
     pub remaining_ms: i64,
 }
 
-/// Ends its process when it is dropped. It may be told and asked from any thread.
+/// Ends its process when it is dropped. Any thread may use it.
 pub struct Adapter {
     name: String,
     process: Mutex<Child>,
@@ -161,7 +161,7 @@ impl Adapter {
         self.until_heard(what, limit, |said| said.iter().find_map(&find))
     }
 
-    /// The same, by all that was said.
+    /// The same, by everything that was said.
     ///
     /// # Panics
     /// As that one.
@@ -258,7 +258,7 @@ impl Adapter {
         found.unwrap_or_else(|answer| panic!("{}: in vain until {what}: {answer:?}", self.name))
     }
 
-    /// Until it is told that what it holds by that name is lost.
+    /// Waits until the loss of what it holds by that name is reported.
     ///
     /// # Panics
     /// If it is not.
@@ -267,7 +267,7 @@ impl Adapter {
         self.until_said(&format!("{held} is lost"), PATIENCE, |said| is_it(said).then(|| said.clone()))
     }
 
-    /// All that was said so far.
+    /// Everything that was said so far.
     pub fn said(&self) -> Vec<Said> {
         lock(&self.heard.all).said.clone()
     }

@@ -1,5 +1,5 @@
-// Package rlockotel tells OpenTelemetry what locks cost a program: how long it waits for them, how long it holds them,
-// and how many it loses. It is a module of its own, so that who does not want it does not have it.
+// Package rlockotel reports to OpenTelemetry what locks cost a program: how long it waits for them, how long it holds them,
+// and how many it loses. It is a module of its own, so that only programs that use it depend on it.
 //
 // Lock names are no labels, as there may be millions of them.
 package rlockotel

@@ -1,5 +1,5 @@
-// A web service: an order is shipped once, whatever many hosts are asked at the same time. `shipments` stands for the service's
-// own storage, which refuses a token that is lower than the last it saw: so a host that stood still for too long ships nothing.
+// A web service: an order is shipped once, however many hosts are asked at the same time. `shipments` stands for the service's
+// own storage, which refuses a token that is lower than the last it saw: so a host that stalled for too long ships nothing.
 //
 // RLOCK_URL is the server with the locks, PORT where this service listens.
 
@@ -23,7 +23,7 @@ const service = express();
 service.post('/orders/:order/shipment', async (request, response) => {
   const { order } = request.params;
   const gone = new AbortController();
-  response.on('close', () => gone.abort()); // who does not wait for the answer waits in no queue
+  response.on('close', () => gone.abort()); // a client that has gone waits in no queue
   const options = { wait: 2_000, maxWaiters: 10, fenced: true, signal: gone.signal };
   const shipment = await locks.using(`orders:${order}`, options, ({ token, signal }) => ship(order, token, signal));
   response.json(shipment);

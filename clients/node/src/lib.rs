@@ -1,12 +1,12 @@
-//! rlock-client as Node.js sees it: numbers for calls, and one function that is told what becomes of each. What people use is
-//! made of that in JavaScript.
+//! rlock-client as Node.js sees it: numbers for calls, and one function that gets the outcome of each. JavaScript makes the
+//! public API from that.
 //!
 //! **A call is begun in JavaScript's own thread**, which so writes the request there and then, **and goes on in another one**,
-//! one for all workers of the process. That holds nothing of theirs: what a call came to is put into its worker's queue, and a
+//! one for all workers of the process. That thread holds nothing of theirs: an outcome is put into its worker's queue, and a
 //! worker that has ended takes nothing from it any more.
 //!
-//! **What is held stays here** until JavaScript gives it back or its worker ends. Were it in an object, the collector of
-//! garbage would release the locks of a program that has forgotten that object, and still does what they protect.
+//! **What is held stays here** until JavaScript releases it or its worker ends. In a JavaScript object, the garbage collector
+//! would release the locks of a program that has forgotten the object, and still does what they protect.
 
 use napi::bindgen_prelude::{Buffer, FnArgs, Object};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking};
@@ -40,9 +40,9 @@ struct Shared(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     locks: Option<Locks>,
-    /// Let go of in JavaScript's thread alone, which may end its own side of it at any time.
+    /// Dropped in JavaScript's thread alone, which may end its own side of it at any time.
     tell: Option<Tell>,
-    /// What waits, with nothing held yet, and what is held, whose loss is waited for.
+    /// Calls that wait and hold nothing yet, and what is held, with the wait for its loss.
     calls: HashMap<i64, (JoinHandle<()>, Option<Kept>)>,
 }
 
@@ -58,7 +58,7 @@ enum Obtained {
     Answer(Vec<u8>),
 }
 
-/// What JavaScript is told of a call that has succeeded.
+/// What JavaScript gets of a call that has succeeded.
 #[derive(Default)]
 struct News {
     text: String,
@@ -85,19 +85,19 @@ impl Client {
         Ok(client)
     }
 
-    /// Told when it is granted or has failed; and once more when what was granted is lost.
+    /// Reports when it is granted or has failed; and again when what was granted is lost.
     #[napi(catch_unwind)]
     pub fn acquire(&self, call: i64, kind: String, names: Vec<Buffer>, limit: u32, terms: Object) -> Result<()> {
         self.obtain(call, acquire(self.locks()?, wanted(&kind, names, limit), terms_of(&terms)?))
     }
 
-    /// Goes on with what another client has detached; told as of [`acquire`](Self::acquire).
+    /// Goes on with what another client has detached; reports as [`acquire`](Self::acquire).
     #[napi(catch_unwind)]
     pub fn adopt(&self, call: i64, text: String) -> Result<()> {
         self.obtain(call, adopt(self.locks()?, text.into_bytes()))
     }
 
-    /// Told the answer for that key, or, as by [`acquire`](Self::acquire), that this call leads.
+    /// Reports the answer for that key, or, as [`acquire`](Self::acquire), that this call leads.
     #[napi(catch_unwind)]
     pub fn once(&self, call: i64, key: Buffer, terms: Object) -> Result<()> {
         let asked = Asked {
@@ -131,13 +131,13 @@ impl Client {
         Ok(())
     }
 
-    /// Neither waited for nor held any more; nobody is told.
+    /// Neither waited for nor held any more, without a report.
     #[napi(catch_unwind)]
     pub fn forget(&self, call: i64) {
         self.shared.forget(call);
     }
 
-    /// Gives back what an earlier call has got. `worked`: as [`Guard::run`] does at its end.
+    /// Releases what an earlier call has got. `worked`: as [`Guard::run`] does at its end.
     #[napi(catch_unwind)]
     pub fn release(&self, call: i64, of: i64, worked: bool) -> Result<()> {
         let (shared, held) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
@@ -157,7 +157,7 @@ impl Client {
         Ok(())
     }
 
-    /// Detaches what an earlier call has got: told the text by which it is adopted. If it fails, that is held as before.
+    /// Detaches what an earlier call has got, and reports the text by which it is adopted. If it fails, that is held as before.
     #[napi(catch_unwind)]
     pub fn detach(&self, call: i64, of: i64, within: Option<f64>) -> Result<()> {
         let shared = self.shared.clone();
@@ -173,7 +173,7 @@ impl Client {
         Ok(())
     }
 
-    /// For how long what this call has got can be vouched for.
+    /// How long what this call has got is guaranteed.
     #[napi(catch_unwind)]
     pub fn remaining(&self, call: i64) -> f64 {
         self.shared.inner().guard(call).map_or(0.0, |guard| guard.remaining().as_secs_f64() * 1e3)
@@ -185,7 +185,7 @@ impl Client {
         self.shared.inner().guard(call)?.loss().map(|why| vec![why.word().to_owned(), why.to_string()])
     }
 
-    /// Gives up and gives back everything. Told when the servers have said so, or that time is over.
+    /// Gives up and releases everything. Reports when the servers have replied, or that time is over.
     #[napi(catch_unwind)]
     pub fn close(&self, call: i64, limit: f64) -> Result<()> {
         let (shared, (locks, tasks)) = (self.shared.clone(), self.shared.inner().forget_all());
@@ -254,7 +254,7 @@ impl Inner {
         self.calls.get(&call)?.1.as_ref().map(Kept::guard)
     }
 
-    /// What is dropped is given back.
+    /// What is dropped is released.
     fn forget_all(&mut self) -> (Option<Locks>, Vec<JoinHandle<()>>) {
         let tasks: Vec<_> = self.calls.drain().map(|(_, (task, _))| task).collect();
         tasks.iter().for_each(JoinHandle::abort);

@@ -59,7 +59,7 @@ test('using does not fail before the work has ended', async () => {
 test('a busy event loop sees at once that a lock is lost', async () => {
   const held = await locks.lock(fresh(), { lease: 100, fixed: true }).acquire();
   busy(150);
-  // Nothing has been told in between.
+  // Nothing has been reported in between.
   assert.equal(held.lost, true);
   assert.throws(() => held.check(), Lost);
   assert.ok(held.signal.reason instanceof Lost);

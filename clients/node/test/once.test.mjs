@@ -1,4 +1,4 @@
-// What an answer is for JavaScript: bytes, JSON, signals. Who works and who gets the answer is tested by clients/conformance.
+// What an answer is for JavaScript: bytes, JSON, signals. clients/conformance tests which caller works and which gets the answer.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -38,7 +38,7 @@ export async function everything(url: string): Promise<number> {
   locks.lock('a', { wait: '10s' });
   // @ts-expect-error: there is no such option
   locks.lock('a', { timeout: 10 });
-  // @ts-expect-error: a leader waits for ever
+  // @ts-expect-error: a leader waits forever
   locks.lead('a', { wait: 10 }, () => {});
   // @ts-expect-error: `keep` is needed
   locks.once('a', { wait: 10 }, () => page);

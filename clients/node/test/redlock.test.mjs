@@ -96,7 +96,7 @@ test('a duration of a month', async () => {
   const resource = fresh();
   let lock = await redlock.acquire([resource], 2 ** 31);
   lock = await lock.extend(2 ** 31 + 1);
-  await setTimeout(5); // a timer that fires at once has sent its release by then
+  await setTimeout(5); // a timer that fires at once has sent its release
   await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ExecutionError);
   await lock.release();
 });

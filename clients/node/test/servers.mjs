@@ -1,4 +1,4 @@
-// The servers under test, by RLOCK_URL and RLOCK_CLUSTER_URL, and what every test looks at: who waits, who holds, and what
+// The servers under test, by RLOCK_URL and RLOCK_CLUSTER_URL, and what every test reads: waiters, holders, and what
 // another program says.
 
 import { spawn } from 'node:child_process';
@@ -49,7 +49,7 @@ export const isFree = async name => (await redis.exists(name)) === 0;
 export const untilWaiting = (name, count) => until(`${count} wait`, async () => (await waiters(name)) === count);
 export const untilFree = name => until(`${name} is free`, () => isFree(name));
 
-// Another program. Ends with the tests; its lines are told one by one.
+// Another program. Ends with the tests; its lines come one by one.
 export function program(source, { args = [], flags = [] } = {}) {
   const child = spawn(process.execPath, [...flags, '--input-type=module', '-e', source, ...args], {
     cwd: import.meta.dirname, env: { ...process.env, RLOCK_URL: URL }, stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,4 +1,4 @@
-// The example is a service that works, also when a lock is taken and when it is told to end.
+// The example is a service that works, also when a lock is taken and when it gets SIGTERM.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -27,7 +27,7 @@ app = FastAPI(lifespan=lifespan)
 @app.post("/orders/{order}/ship")
 async def ship(order: str) -> dict[str, int]:
     try:
-        # Who waits has a place in the server's queue. The token is for the database, which refuses lower ones.
+        # A request that waits has a place in the server's queue. The token is for the database, which refuses lower ones.
         async with app.state.locks.lock(f"order:{order}:lock", wait=2, fenced=True) as held:
             return {"shipped": await ship_once(order, held.token)}
     except Busy:

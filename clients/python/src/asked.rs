@@ -78,7 +78,7 @@ impl Asked {
     }
 }
 
-/// A time that Python gives in seconds. None: for ever.
+/// A time that Python gives in seconds. None: forever.
 pub(crate) fn time(about: &str, seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
     seconds.filter(|it| *it != f64::INFINITY).map(|it| span(about, it)).transpose()
 }

@@ -78,7 +78,7 @@ pub(crate) struct Task {
     /// Where what it acquires is kept note of.
     home: Option<Arc<Mutex<Open>>>,
     work: Mutex<Option<Work>>,
-    /// In which loop it goes on, and who is told what came of it.
+    /// The loop in which it goes on, and the function that gets its outcome.
     told: Mutex<Option<(Arc<Queue>, Py<PyAny>)>>,
     is_queued: AtomicBool,
 }
@@ -226,7 +226,7 @@ impl Wake for Task {
             ready.push(self);
             ready.len() == 1
         };
-        // The loop takes all that have come by then. If what it reads is full, it has enough to read.
+        // The loop takes everything that has come until then. If what it reads is full, it has enough to read.
         if is_first {
             _ = (&queue.told).write(&[0]);
         }

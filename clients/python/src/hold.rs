@@ -28,7 +28,7 @@ impl Hold {
     }
 }
 
-/// What is held. Dropped, it is given back in the background.
+/// What is held. Dropped, it is released in the background.
 #[pyclass(frozen, name = "Hold", module = "rlock_client._native")]
 pub(crate) struct HoldObject {
     pub(crate) process: u32,
@@ -44,7 +44,7 @@ pub(crate) struct HoldObject {
 
 #[pymethods]
 impl HoldObject {
-    /// For how many seconds it can be vouched for. Zero if it is not held.
+    /// For how many seconds it is guaranteed. Zero if it is not held.
     #[getter]
     fn remaining(&self) -> f64 {
         locked(&self.hold).guard().map_or(0.0, |guard| guard.remaining().as_secs_f64())
@@ -113,7 +113,7 @@ impl HoldObject {
         Ok(Call::new(about, None, detached))
     }
 
-    /// Ends when it is lost, with an error when the client is closed, and never once it was given back.
+    /// Ends when it is lost, with an error when the client is closed, and not at all after its release.
     fn until_lost(&self) -> Call {
         let lost = locked(&self.hold).guard().map(Guard::lost);
         let lost = async move {

@@ -1,13 +1,13 @@
 //! What Python asks of rlock-client, in five classes that its package wraps: a client, a call that is under way, what is
-//! held, whose turn it is in an event loop, and the lines for its logs.
+//! held, the turns in an event loop, and the lines for its logs.
 //!
-//! **The interpreter's lock (GIL)** is let go wherever a thread is blocked. The client's own thread never wants it: a call
-//! of an event loop that can go on is put into a list, and the loop is told of the list, once for all that is in it. So
-//! leases are renewed whoever has the GIL.
+//! **The interpreter's lock (GIL)** is released wherever a thread is blocked. The client's own thread never takes it: a call
+//! of an event loop that can go on is put into a list, and the loop is notified once for the whole list. So leases are
+//! renewed whichever thread has the GIL.
 //!
-//! **A process that was forked** has none of the client's threads, and perhaps a mutex that is locked for ever. So nothing
-//! of its parent's is looked into there, or even dropped: it is forgotten, and a client is opened anew by its settings.
-//! The mutexes of this crate that are looked into before that are locked by those who have the GIL, as has who forks.
+//! **A process that was forked** has none of the client's threads, and perhaps a mutex that is locked forever. So nothing
+//! of its parent's is read there, or even dropped: it is forgotten, and a client is opened again by its settings. The mutexes
+//! of this crate that are read before that are locked by threads with the GIL, which the forking thread has.
 
 mod asked;
 mod call;
@@ -79,13 +79,13 @@ struct Client {
 struct Open {
     process: u32,
     locks: Arc<OnceCell<Locks>>,
-    /// Closed when nobody is to wait any more: who waits is woken by it.
+    /// Closed to end all waits: it wakes them.
     waiting: Arc<Semaphore>,
     /// Closed with the client.
     closing: Arc<Semaphore>,
     /// Each wait has one of the first, so that the second ends with the last wait.
     waits: (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>),
-    /// All that is held, and some that is not any more.
+    /// Everything that is held, and some that no longer is.
     holds: Vec<Weak<Mutex<Hold>>>,
 }
 
@@ -194,7 +194,7 @@ impl Client {
         self.here().waiting.close();
     }
 
-    /// The same, and gives back all that is held. The call ends when the servers have said so.
+    /// The same, and releases everything that is held. The call ends when the servers have replied.
     fn close(&self) -> Call {
         let mut open = self.here();
         open.waiting.close();
@@ -206,7 +206,7 @@ impl Client {
         let held: Vec<_> = mem::take(&mut open.holds).iter().filter_map(Weak::upgrade).filter_map(close).collect();
         let (locks, waits) = (mem::take(&mut open.locks), mem::replace(&mut open.waits, mpsc::channel(1)));
         let settled = async move {
-            // Else those who wait would be granted what is given back.
+            // Otherwise waits would be granted what is released.
             let (wait, mut waits) = waits;
             drop(wait);
             waits.recv().await;

@@ -1,4 +1,4 @@
-//! The client's warnings, of which there is one for each lock that its watchdog finds lost, for Python's `logging`. The
+//! The client's warnings, one for each lock that its watchdog finds lost, for Python's `logging`. The
 //! client has a thread of its own for them, which may wait for the interpreter's lock as long as it likes.
 
 use crate::ending::Inside;
@@ -28,7 +28,7 @@ impl Subscriber for Warnings {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        // While the interpreter ends nobody reads it.
+        // While the interpreter ends, the warning is dropped.
         let Some(_inside) = Inside::enter() else { return };
         Python::try_attach(|py| {
             let logger = py.import("logging").and_then(|it| it.call_method1("getLogger", ("rlock_client",)));

@@ -1,4 +1,4 @@
-"""The examples: what their callers are told."""
+"""The examples: what their callers get."""
 
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A program that a type checker is to accept, but for the lines that say otherwise."""
+"""A program that a type checker must accept, except for the lines that say otherwise."""
 
 from typing import assert_type
 

@@ -1,5 +1,5 @@
-//! Connections that break, sessions that end, servers that start anew: who waits goes on waiting, and keeps the place
-//! if that can be; and a release says no more than is known.
+//! Connections that break, sessions that end, servers that restart: waiters go on waiting, and keep their places
+//! if possible; and a release reports no more than is known.
 
 use crate::losses::behind_a_network;
 use crate::world::*;
@@ -21,8 +21,8 @@ fn queue(client: &Adapter, eye: &mut Client, key: &str) -> Vec<u64> {
     waits.collect()
 }
 
-/// All connections of a process are killed, thrice, while twenty wait: their places are kept, so they are served in
-/// their order, and before who came after them.
+/// All connections of a process are killed, three times, while twenty wait: their places are kept, so they are served in
+/// their order, and before later waiters.
 pub fn places_are_kept(world: &World) {
     let (server, mut eye, client) = world.with_taken("a");
     let waits = queue(&client, &mut eye, "a");
@@ -42,7 +42,7 @@ pub fn places_are_kept(world: &World) {
     assert_eq!(last.receive(), rlock_testing::Reply::Nil);
 }
 
-/// Each connection is cut in the middle of what the server says next, the grant included: it is told once more.
+/// Each connection is cut in the middle of the server's next reply, the grant included: it is sent again.
 pub fn answers_that_are_cut(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     for round in 0..20 {
@@ -71,7 +71,7 @@ pub fn a_session_that_is_ended(world: &World) {
     all_ask_again(&client, &mut eye);
 }
 
-/// The same, and it was told nothing so far: it has nothing to acknowledge, by which the server would notice.
+/// The same without an event so far: there is nothing to acknowledge, by which the server would notice.
 pub fn a_session_that_is_ended_before_it_was_told_anything(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     all_ask_again(&client, &mut eye);
@@ -88,7 +88,7 @@ fn all_ask_again(client: &Adapter, eye: &mut Client) {
     until_nothing_is_left(eye, "a");
 }
 
-/// The process stands still until its session is gone, over connections that last. When it goes on it asks again.
+/// The process is suspended until its session is gone, over connections that last. When it goes on it asks again.
 pub fn a_waiter_that_stands_still(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let waits = queue(&client, &mut eye, "a");
@@ -101,7 +101,7 @@ pub fn a_waiter_that_stands_still(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// The server starts anew, without what it knew: whoever held is told, whoever waits asks again.
+/// The server restarts without its data: holders report the loss, and waiters ask again.
 pub fn a_server_that_starts_anew(world: &World) {
     let (server, mut eye, client) = world.with_taken("a");
     ok(client.acquire("held", with(plain("b"), json!({"lease": 600_000}))));
@@ -127,7 +127,7 @@ fn all_are_served(client: &Adapter, waits: Vec<u64>) {
     });
 }
 
-/// The answer to a release is lost with its connection: nobody can tell whether it was held to the end.
+/// The reply to a release is lost with its connection: whether the lock was held to the end is unknown.
 pub fn a_release_without_an_answer(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({"lease": 3_600_000}));
     for taken_away in [false, true] {
@@ -143,8 +143,8 @@ pub fn a_release_without_an_answer(world: &World) {
     }
 }
 
-/// The answer to a request for a lock is lost with its connection: it is held if that is said, and else given back, as
-/// soon as there is a connection again.
+/// The reply to a request for a lock is lost with its connection: the lock is held if the client says so, and otherwise
+/// released as soon as there is a connection again.
 pub fn an_acquire_without_an_answer(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({"lease": 3_600_000, "patience": 500}));
     ok(client.acquire("first", plain("a")));
@@ -165,8 +165,8 @@ pub fn an_acquire_without_an_answer(world: &World) {
     }
 }
 
-/// Where a machine goes without a word, those behind its waiters are held up for some seconds: until its session ends,
-/// and the short lease of a grant that nobody has heard of.
+/// A machine that vanishes delays the waiters behind it for some seconds: until its session ends, and the short lease of a
+/// grant that it did not read.
 pub fn a_machine_that_vanishes(world: &World) {
     let (server, mut eye, network, gone) = behind_a_network(world, json!({}));
     take(&mut eye, "a");

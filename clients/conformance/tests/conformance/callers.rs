@@ -25,7 +25,7 @@ fn wait_for_all(client: &Adapter, eye: &mut Client) -> Vec<u64> {
     waits.collect()
 }
 
-/// All values are given to all callers, whose own work never begins.
+/// All values go to all callers, whose own work never begins.
 fn all_are_given(client: &Adapter, waits: Vec<u64>, eye: &mut Client) {
     (0..KEYS).for_each(|number| answer_by_hand(eye, &key(number), &number.to_string()));
     for (number, id) in waits.into_iter().enumerate() {
@@ -148,7 +148,7 @@ pub fn an_answer_that_is_gone_at_once(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// The answer is gone, and another leader works by then: the caller waits again, for that one's answer.
+/// The answer is gone, and another leader works now: the caller waits again, for that one's answer.
 pub fn an_answer_that_another_leader_replaces(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     lead_by_hand(&mut eye, "a");

@@ -24,7 +24,7 @@ pub fn it_leaves_the_queue(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// Given up in the very moment of the grant: it is told as held, or it is given back at once. What is forgotten would
+/// Given up in the very moment of the grant: it is reported as held, or it is released at once. A forgotten hold would
 /// stay for as long as the lease of a wait's grant, which is longer than this waits.
 pub fn in_the_moment_of_the_grant(world: &World) {
     let (_server, mut eye, client) = world.with_client();
@@ -50,7 +50,7 @@ pub fn in_the_moment_of_the_grant(world: &World) {
         match client.answer(waits) {
             Ok(_) => {
                 granted += 1;
-                // What that comes to is told elsewhere.
+                // Other scenarios show what comes of that.
                 _ = client.release(&held);
             }
             cancelled => fails_as("cancelled", &cancelled),

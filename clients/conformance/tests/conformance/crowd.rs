@@ -1,4 +1,4 @@
-//! Many waits of one process cost it no more connections than few, and the server hears what it has told.
+//! Many waits of one process take no more connections than few, and the client acknowledges all events.
 
 use crate::world::*;
 use rlock_conformance::Saying;
@@ -8,9 +8,9 @@ use std::collections::HashMap;
 const WAITS: usize = 1_000;
 const LOCKS: usize = 50;
 
-/// A thousand waits on fifty locks: all are served, by as few connections as ever. The connections are those of all
-/// clients by TCP, of which this process is the only one. Told of so much, the client acknowledges all of it, though it
-/// still waits for more: the server keeps what is not acknowledged.
+/// A thousand waits on fifty locks: all are served, by as few connections as always. The connections are those of all
+/// clients by TCP, and this process is the only one. The client acknowledges all events, though it still waits for more:
+/// the server keeps what is not acknowledged.
 pub fn a_thousand_wait(world: &World) {
     let (_server, mut eye, client) = world.with_taken("for ever");
     let mut read = client.said().len();
@@ -45,7 +45,7 @@ pub fn a_thousand_wait(world: &World) {
     assert!(used <= world.tried.connections_max, "{used} connections");
 }
 
-/// A thousand callers ask for fifty values: their process waits once for each, by as few connections as ever. All callers
+/// A thousand callers ask for fifty values: their process waits once for each, by as few connections as always. All callers
 /// get their value, and the client acknowledges all events.
 pub fn a_thousand_callers(world: &World) {
     let (_server, mut eye, client) = world.with_client();

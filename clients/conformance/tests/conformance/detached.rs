@@ -32,7 +32,7 @@ fn was_told_of_no_loss(client: &Adapter) {
 }
 
 /// One process hands its lock to another. The lock keeps its holder, the adopter renews its lease and releases it, and the
-/// next waiter gets it. The first process is told of no loss.
+/// next waiter gets it. The first process reports no loss.
 pub fn a_hold_that_is_handed_on(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -185,7 +185,7 @@ pub fn a_hold_of_a_process_that_is_killed(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// A lock whose lease has ended, or that another holder has by now, cannot be adopted.
+/// A lock whose lease has ended, or that another holder has now, cannot be adopted.
 pub fn a_hold_that_has_ended(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -199,7 +199,7 @@ pub fn a_hold_that_has_ended(world: &World) {
     was_told_of_no_loss(&second);
 }
 
-/// A set of which one lock is gone is lost.
+/// A set that has lost one of its locks is lost.
 pub fn a_set_that_has_lost_a_lock(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -300,7 +300,7 @@ pub fn an_adoption_without_an_answer(world: &World) {
 }
 
 /// An adopted lease counts from before the request: an adopter that counts from the reply guarantees a lock that others
-/// can have. A loss is told as for any other hold.
+/// can have. A loss is reported as for any other hold.
 pub fn an_adoption_over_a_slow_network(world: &World) {
     let (server, mut eye, network, second) = behind_a_network(world, json!({}));
     let first = world.client_of(&server);
@@ -315,7 +315,7 @@ pub fn an_adoption_over_a_slow_network(world: &World) {
     told_to_be_lost_by("not-renewed", &second, "b");
 }
 
-/// What is stored under the name is overwritten: the adopter is told why its lock is lost.
+/// What is stored under the name is overwritten: the adopter reports why its lock is lost.
 pub fn an_adopted_hold_that_is_overwritten(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);

@@ -6,7 +6,7 @@ use rlock_testing::wait_until;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// After so long a session that nobody attends is gone.
+/// After this time an unattended session is gone.
 const SESSION: Duration = Duration::from_secs(3);
 
 /// A client that is closed leaves nothing, and the server has heard of that when it is said.

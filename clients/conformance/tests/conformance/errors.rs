@@ -49,7 +49,7 @@ pub fn no_right(world: &World) {
     }
 }
 
-/// A right is taken away from somebody who waits: the wait ends by it, and that without noise.
+/// A right is taken away from a user that waits: that ends the wait, without noise.
 pub fn a_right_that_is_taken_away(world: &World) {
     let server = Server::start();
     let mut eye = server.client();

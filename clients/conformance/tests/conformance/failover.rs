@@ -1,5 +1,5 @@
-//! Several servers: a cluster, and a master that fails and is replaced. With a grace nobody gets a lock while somebody
-//! else still believes in it.
+//! Several servers: a cluster, and a master that fails and is replaced. With a grace no client gets a lock while another one
+//! still believes in it.
 
 use crate::world::*;
 use rlock_conformance::{Adapter, Saying};
@@ -55,8 +55,8 @@ pub fn a_lock_that_is_known_to_the_new_master(world: &World) {
     fails_over(world, true);
 }
 
-/// It has not, since the replica was behind, and its holder, which stands still, does not learn of it. Who waits gets
-/// it when nobody can believe in it any more.
+/// The replica lacks the lock, and its holder, which is suspended, does not learn of it. The waiter gets the lock when the
+/// holder can no longer believe in it.
 pub fn a_lock_that_is_forgotten(world: &World) {
     fails_over(world, false);
 }
@@ -138,7 +138,7 @@ fn fails_over(world: &World, is_known: bool) {
     if !is_known {
         watched.servers[1].thaw();
     }
-    // The sentinels cut off who was connected before.
+    // The sentinels cut off clients that were connected before.
     let mut eye = until_promoted(&watched);
     if is_known {
         believes_until_another_does(&first, &second, waits, &mut eye);

@@ -95,8 +95,7 @@ pub fn a_leader_that_is_killed(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// The lock is broken: the work is stopped within a third of the lease. The client leads again later, behind the holder that
-/// has the lock by then.
+/// The lock is broken: the work is stopped within a third of the lease. The client leads again later, behind the next holder.
 pub fn a_lock_that_is_broken(world: &World) {
     let (server, mut eye) = Server::with_client();
     let client = open(world, &server);

@@ -111,7 +111,7 @@ pub fn a_leader_that_is_killed_before_it_answers(world: &World) {
     next_works_after_the_death_of(&leader, &next, &mut eye);
 }
 
-/// It is killed right after the server has heard its answer: the other callers get it, and nobody works again.
+/// It is killed right after the server has read its answer: the other callers get it, and none works again.
 pub fn a_leader_that_is_killed_after_it_has_answered(world: &World) {
     let (server, mut eye, network, leader) = behind_a_network(world, json!({}));
     let next = world.client_of(&server);
@@ -148,7 +148,7 @@ fn next_works_after_the_death_of(leader: &Adapter, next: &Adapter, eye: &mut Cli
     until_nothing_is_left(eye, "a");
 }
 
-/// An operator breaks the lock: the work is stopped and its caller is told the loss. Nothing is stored, and the next
+/// An operator breaks the lock: the work is stopped and its caller gets the loss. Nothing is stored, and the next
 /// caller works.
 pub fn a_lock_that_is_broken(world: &World) {
     let (server, mut eye, leader) = world.with_client();
@@ -165,8 +165,8 @@ pub fn a_lock_that_is_broken(world: &World) {
     works_to_the_end(&next, waits, &mut eye);
 }
 
-/// The lock is broken, and the work ends before the leader has noticed: its answer is refused. So it is if the next caller
-/// works by then, and that one's value is the only one.
+/// The lock is broken, and the work ends before the leader has noticed: its answer is refused. The same if the next caller
+/// works already, and its value is the only one.
 pub fn work_that_ends_after_its_lock_is_broken(world: &World) {
     let (server, mut eye, leader) = world.with_client();
     let next = world.client_of(&server);
@@ -215,7 +215,7 @@ pub fn a_leader_that_stalls(world: &World) {
     works_to_the_end(&next, waits, &mut eye);
 }
 
-/// The server hears nothing of the leader any more: its caller is told the loss, and the next caller works.
+/// The server no longer hears the leader: its caller gets the loss, and the next caller works.
 pub fn a_leader_that_is_cut_off(world: &World) {
     let (server, mut eye, network, leader) = behind_a_network(world, json!({"patience": 1_500}));
     let next = world.client_of(&server);
@@ -227,7 +227,7 @@ pub fn a_leader_that_is_cut_off(world: &World) {
     works_to_the_end(&next, waits, &mut eye);
 }
 
-/// The reply to the answer is lost, and the answer is gone when the client asks again: whether it was ever stored is
+/// The reply to the answer is lost, and the answer is gone when the client asks again: whether it was stored is
 /// unknown. The leader's caller gets the value of its work, which was protected. The other callers of the process do not
 /// get it: one of them works.
 pub fn callers_next_to_an_answer_in_doubt(world: &World) {

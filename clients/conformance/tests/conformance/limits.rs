@@ -6,8 +6,8 @@ use rlock_testing::wait_until;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// A time limit is kept: nobody is sent away before it is over, nor much later, and no waiter stays. With a limit of
-/// zero it is tried once.
+/// A time limit is kept: no wait ends before it, nor much later, and no waiter stays. With a limit of zero the lock is tried
+/// once.
 pub fn a_limit_is_kept(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     for limit in [0, 300, 1_000].map(Duration::from_millis) {
@@ -21,7 +21,7 @@ pub fn a_limit_is_kept(world: &World) {
     }
 }
 
-/// It is one for all of it: a server that stands still does not lengthen it. What has come of the request by then is
+/// The limit is one for everything: a suspended server does not lengthen it. What the request has caused until then is
 /// taken back.
 pub fn a_limit_is_kept_on_a_frozen_server(world: &World) {
     let (server, mut eye, client) = world.with_client();

@@ -1,6 +1,6 @@
 //! How late this machine lets its sleepers wake.
 //!
-//! What is to be done by a time needs some processes in turn, each of which may have to wait for a processor. So each
+//! Work that is due at a time needs some processes in turn, each of which may have to wait for a processor. So each
 //! bound is allowed a few times what a sleeper was late meanwhile; on a quiet machine that is next to nothing.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -46,7 +46,7 @@ pub fn lateness_since(begin: Instant) -> Duration {
 }
 
 /// # Panics
-/// If what began then was not done within the limit, but for this machine's lateness.
+/// If it was not done within the limit, except for this machine's lateness.
 pub fn assert_within(what: &str, begin: Instant, limit: Duration, end: Instant) {
     let (took, late) = (end.saturating_duration_since(begin), lateness_since(begin));
     assert!(took <= limit + late, "{what}: it took {took:?}, and not {limit:?}, where {late:?} may be added");
@@ -55,7 +55,7 @@ pub fn assert_within(what: &str, begin: Instant, limit: Duration, end: Instant) 
 /// Polls until the condition holds.
 ///
 /// # Panics
-/// If it does not within the limit, but for this machine's lateness.
+/// If it does not within the limit, except for this machine's lateness.
 pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {

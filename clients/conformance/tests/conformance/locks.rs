@@ -1,4 +1,4 @@
-//! Locks of all kinds, on a server that is well: who gets them, and what the server then knows.
+//! Locks of all kinds, on a healthy server: which client gets them, and what the server then knows.
 
 use crate::load::assert_within;
 use crate::world::*;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// A lock is Redisson's hash, with this holder and its lease; others find it taken, the same client too, since each
-/// hold without an owner is a holder of its own. Given back, it is gone, and the next one's.
+/// hold without an owner is a holder of its own. After the release it is gone, and the next holder's.
 pub fn one_holds(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -34,7 +34,7 @@ pub fn one_holds(world: &World) {
     assert!(!exists(&mut eye, "orders:42"));
 }
 
-/// Whoever waits is granted the lock by the very release, in the order of asking.
+/// The release itself grants the lock to the waiters, in the order of asking.
 pub fn a_release_hands_over(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -177,7 +177,7 @@ pub fn tokens_of_several(world: &World) {
     }
 }
 
-/// Whoever would be one waiter too many is told so, and not kept.
+/// One waiter too many is refused at once.
 pub fn a_queue_may_be_long_enough(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let short = || with(plain("a"), json!({"max_waiters": 1}));
@@ -191,7 +191,7 @@ pub fn a_queue_may_be_long_enough(world: &World) {
 }
 
 /// A lease that is fixed is not renewed. It ends by itself, no later than on the server and not much sooner, and the
-/// holder is told.
+/// loss is reported.
 pub fn a_fixed_lease_ends(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let began = Instant::now();
@@ -206,7 +206,7 @@ pub fn a_fixed_lease_ends(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// A lock that too few replicas have confirmed is given back at once.
+/// A lock that too few replicas have confirmed is released at once.
 pub fn too_few_replicas(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let confirmed = with(plain("a"), json!({"replicas": 1, "within": 200}));

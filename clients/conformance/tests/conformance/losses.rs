@@ -1,5 +1,5 @@
-//! What is held is kept for as long as it can be. When it no longer can be vouched for, the program is told, and that
-//! before the server could give it to somebody else.
+//! What is held is kept for as long as possible. When it is no longer guaranteed, the program learns of it, before the server
+//! could grant it to another holder.
 
 use crate::load::assert_within;
 use crate::world::*;
@@ -36,8 +36,7 @@ pub fn a_program_that_is_held_up_keeps_its_lock(world: &World) {
     assert!(!client.said().iter().any(|it| matches!(it.what, Saying::Lost { .. })));
 }
 
-/// An operator breaks a lock: its holder is told within a third of the lease, and takes nothing from whoever has it
-/// then.
+/// An operator breaks a lock: its holder learns of it within a third of the lease, and takes nothing from the next holder.
 pub fn a_lock_that_is_broken(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
@@ -72,7 +71,7 @@ pub fn why_it_is_lost(world: &World) {
     }
 }
 
-/// The server stands still. Nobody vouches for the lock when its lease has ended there.
+/// The server is suspended. No client guarantees the lock when its lease has ended there.
 pub fn a_frozen_server(world: &World) {
     let (server, mut eye, client) = world.with_client();
     ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
@@ -95,7 +94,7 @@ pub fn a_network_that_loses_requests(world: &World) {
     until_lost_by(end, &client);
 }
 
-/// Renewals arrive, and their answers do not: so nobody knows, and the lease is over by the last answer that came.
+/// Renewals arrive, but their replies do not: so the lease counts as over by the last reply that came.
 pub fn a_network_that_loses_answers(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
@@ -106,8 +105,8 @@ pub fn a_network_that_loses_answers(world: &World) {
     assert_within("the loss is told", silent, Duration::from_secs(3), client.until_lost("a").at);
 }
 
-/// Answers come a second late. A lease counts from before its request, with each renewal as well: whoever counts from
-/// the answer vouches for a lock that others can have.
+/// Replies come a second late. A lease counts from before its request, with each renewal as well: a client that counts from
+/// the reply guarantees a lock that others can have.
 pub fn a_slow_network(world: &World) {
     late_answers(world, json!({"lease": 5_000}));
 }
@@ -135,8 +134,8 @@ fn late_answers(world: &World, lease: Value) {
     client.until_lost("a");
 }
 
-/// The same for a grant that was waited for, of which nobody knows when it was made. Nothing is heard of the client
-/// from then on, so that no renewal makes it good.
+/// The same for a grant after a wait, whose time the client does not know. Nothing arrives from the client any more, so no
+/// renewal can make up for it.
 pub fn a_grant_that_is_told_late(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     take(&mut eye, "a");
@@ -151,7 +150,7 @@ pub fn a_grant_that_is_told_late(world: &World) {
     client.until_lost("a");
 }
 
-/// The process stands still for longer than its lease, and somebody else gets the lock. When it goes on it knows, and
+/// The process is suspended for longer than its lease, and another holder gets the lock. When it goes on it knows, and
 /// the work that ran under another lock is stopped.
 pub fn a_process_that_stands_still(world: &World) {
     let (server, mut eye, client) = world.with_client();

@@ -5,8 +5,8 @@
 //!   if it is not set
 //! - `RLOCK_DEV`: the program `rlock`: its `rlock dev` is the server, and scenarios that need other servers are ignored
 //!
-//! A scenario that needs what a client has not is shown as ignored. What a client has not is pinned here: one that
-//! drops something fails, and so does one that has more than is known.
+//! A scenario that needs what a client lacks is shown as ignored. What a client lacks is pinned here: a client that drops
+//! something fails, and so does one that has more than is known.
 #![allow(clippy::unwrap_used)]
 
 mod breaks;
@@ -30,8 +30,8 @@ mod world;
 use libtest_mimic::{Arguments, Trial};
 use world::{Tried, World};
 
-/// What clients have not, in alphabetical order: requests and fields of the protocol. And how many connections one has
-/// to a server at most. Who is not listed has all, by three.
+/// What clients lack, in alphabetical order: requests and fields of the protocol. And the maximum of connections to a server.
+/// A client that is not listed has everything, by three.
 const KNOWN: &[(&str, &[&str], usize)] = &[
     // By Redisson, which has none of these, reports no end of a fixed lease, and has a pool of up to 64 connections.
     ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 70),
@@ -209,7 +209,7 @@ fn main() {
     let mut all: Vec<_> = lines.map(tried).collect();
     let asked_for = all.len();
     if all.iter().all(|it| it.name != "rust") {
-        // It stands beside the others in their queue.
+        // It waits with the others in their queue.
         all.push(tried(&rust));
     }
     // For as long as this process lives.

@@ -7,7 +7,7 @@ use rlock_conformance::Adapter;
 use rlock_testing::{PATIENCE, Reply, Server, start_waiting, text, wait_until};
 use serde_json::json;
 
-/// Clients of all languages that are tried, and one who has no client, wait for one lock, twice in turn. They are
+/// Clients of all languages under test, and one without a client library, wait for one lock, twice in turn. They are
 /// served in exactly the order in which they came.
 pub fn all_languages_wait_in_one_queue(world: &World) {
     let server = Server::start();

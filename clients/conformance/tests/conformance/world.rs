@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// More than anything takes for which there is nothing to wait.
 pub const SOON: Duration = Duration::from_secs(2);
 
-/// Times are told in whole ms, which are rounded here and there.
+/// Times are reported in whole ms, which are rounded here and there.
 const ROUNDED_MS: i64 = 3;
 
 /// A client: what it is called, how its adapter is started, and what it has not.
@@ -67,7 +67,7 @@ impl World<'_> {
         (server, eye, client)
     }
 
-    /// The same, and somebody else has the lock for as long as the scenario lasts.
+    /// The same, and another holder has the lock for as long as the scenario lasts.
     pub fn with_taken(&self, key: &str) -> (Server, Client, Adapter) {
         let (server, mut eye, client) = self.with_client();
         take(&mut eye, key);
@@ -125,7 +125,7 @@ pub fn until_begun(client: &Adapter, id: u64) -> Said {
     client.until_turned(rlock_testing::PATIENCE, id, 1)
 }
 
-/// Whether the work of that request has ever begun.
+/// Whether the work of that request has begun at any time.
 pub fn has_begun(client: &Adapter, id: u64) -> bool {
     !client.turns(id).is_empty()
 }
@@ -189,7 +189,7 @@ pub fn exists(eye: &mut Client, key: &str) -> bool {
     eye.run(&["EXISTS", key]).as_int() == 1
 }
 
-/// Nobody holds it and nobody waits, soon.
+/// Waits until it has neither holder nor waiter.
 pub fn until_nothing_is_left(eye: &mut Client, key: &str) {
     let nothing_is_left = || eye.figure("waiters") == 0 && !exists(eye, key);
     wait_within(SOON, &format!("nobody holds {key} or waits"), nothing_is_left);
@@ -231,7 +231,7 @@ pub fn end_sessions(eye: &mut Client) {
     }
 }
 
-/// The lock goes from this holder, whose process is dead. Returns when its lease has ended.
+/// Waits until the lock goes from this holder, whose process is dead. Returns when its lease has ended.
 pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
     // A request that the process has sent last may still make the lease longer.
     let mut end = 0;
@@ -244,19 +244,19 @@ pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
     end
 }
 
-/// Whoever has a place is there to be served: nobody is passed over.
+/// Waits until every waiter can be served: none is passed over.
 pub fn until_attended(eye: &mut Client) {
     wait_until("nobody is passed over", || eye.figure("sessions_unattended") == 0);
 }
 
-/// It was told before that. Until then a release may find it held, and that is a proof.
+/// The loss was reported before that. Until then a release may find it held, and that is a proof.
 pub fn until_past(end: i64) {
     wait_until("the lease has ended on the server", || unix_ms() > end);
 }
 
-/// Looks again and again until it is lost. All the while it must not be vouched for after its end on the server, which
-/// is looked up in between, and in the past where the key is gone. An end only gets later while somebody holds, so each
-/// look is judged by the end of after it.
+/// Checks again and again until it is lost. All the while it must not be guaranteed after its end on the server, which is
+/// looked up in between, and is in the past where the key is gone. An end only gets later while there is a holder, so each
+/// check is judged by the end of after it.
 pub fn vouches_for_no_more_than(adapter: &Adapter, held: &str, mut end: impl FnMut() -> i64) {
     let deadline = Instant::now() + rlock_testing::PATIENCE;
     loop {

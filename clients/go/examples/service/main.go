@@ -1,5 +1,5 @@
 // A service that ships each order once at a time, however many of its copies run: the lock is named after the order.
-// Whoever posts to /orders/42/ship while somebody else ships that order is told so after two seconds.
+// A caller that posts to /orders/42/ship while another request ships that order gets a reply after two seconds.
 package main
 
 import (

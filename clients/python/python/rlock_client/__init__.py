@@ -95,7 +95,7 @@ class Held(HeldBase["Locks"]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.remaining or self.lost:  # else it was given back within
+        if self.remaining or self.lost:  # otherwise it was released within
             failure = None
             try:
                 self._release(self._locks._answer)
@@ -171,7 +171,7 @@ class Lock(LockBase["Locks", Held]):
 
 class Locks(LocksBase[Lock]):
     """The locks of one server, one cluster or one master with its replicas. A program needs one, which connects when the
-    first lock is asked for, and anew in each process that is forked."""
+    first lock is asked for, and again in each forked process."""
 
     _makes = Lock
 
@@ -181,7 +181,7 @@ class Locks(LocksBase[Lock]):
         return self
 
     def close(self) -> None:
-        """Ends all waits, gives back all that is held, and waits for the server's word, for some seconds at most."""
+        """Ends all waits, releases everything that is held, and waits for the server's reply, for some seconds at most."""
         with suppress(Unavailable):
             _green.wait(self._client.close(), self._answer)
 
@@ -290,7 +290,7 @@ _base._spell_out((Locks.once, Locks.once_for), Locks._asking, _base._ONCE)
 
 def exit_on_sigterm() -> None:
     """SIGTERM ends this program as `sys.exit()` does, so that its locks are released. Call it in the main thread. It does
-    nothing if SIGTERM has a handler already, as in a worker process of gunicorn, whose handler does the same."""
+    nothing if SIGTERM has a handler already, as in a worker process of gunicorn, which does the same."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 

@@ -241,7 +241,7 @@ class HeldBase(Generic[LocksT]):
         self._lock: Callable[[], LockBase[Any, Any] | None] | None = None
         self._loss: tuple[LossReason | None, str] | None = None
         self._watches: list[Call] = []
-        # Told once when it is over.
+        # Called once when it is over.
         self._ended: Callable[[bool], object] | None = None
 
     def __del__(self) -> None:
@@ -276,7 +276,7 @@ class HeldBase(Generic[LocksT]):
 
     @property
     def lost(self) -> bool:
-        """Whether it can no longer be vouched for. It asks no server. What was given back is not lost."""
+        """Whether it is no longer guaranteed. It asks no server. What was released is not lost."""
         return self.loss is not None
 
     @property
@@ -287,7 +287,7 @@ class HeldBase(Generic[LocksT]):
 
     @property
     def remaining(self) -> float:
-        """For how many seconds it can be vouched for, if nothing is renewed. It asks no server."""
+        """For how many seconds it is guaranteed without a renewal. It asks no server."""
         return self._hold.remaining
 
     def check(self) -> None:
@@ -299,7 +299,7 @@ class HeldBase(Generic[LocksT]):
         """Calls this once, should it be lost: in the event loop, or in a thread that is there for that."""
 
         def done(_: object, error: Exception | None) -> None:
-            # Closing the client is no loss to be told of.
+            # Closing the client is no loss to report.
             if error is None:
                 self._soon(callback)
 
@@ -318,7 +318,7 @@ class HeldBase(Generic[LocksT]):
         return Closed(f"{about}: {why}") if why == _CLOSED else Lost(f"{about}: lost: {why}", reason=reason)
 
     def _giving_back(self) -> Call:
-        """Its release, and nobody watches any more."""
+        """Its release, after which its loss is not watched."""
         self._loss = self._loss or self._hold.loss
         for watch in self._watches:
             watch.drop()
@@ -359,7 +359,7 @@ _SETTINGS = """
 _TERMS = """
     Times are in seconds, or `timedelta`s.
 
-    wait: how long to wait; 0: try once; None: for ever.
+    wait: how long to wait; 0: try once; None: forever.
     lease: how long the lock stays taken after its holder died; the client's by default.
     fixed: the lease is not renewed: the lock is lost when it ends.
     fenced: `held.token` grows with each grant, so that storage can refuse an old holder.
@@ -373,7 +373,7 @@ _ONCE = """
     Times are in seconds, or `timedelta`s.
 
     keep: how long the value is kept.
-    wait: how long to wait for the value of another caller, then raise Busy; 0: do not wait; None: for ever.
+    wait: how long to wait for the value of another caller, then raise Busy; 0: do not wait; None: forever.
     lease: how long the key stays taken after the process that works died; the client's by default.
     max_waiters: wait only if fewer wait already, else raise QueueFull.
     json: the value is anything that JSON has, not bytes; all callers get what JSON makes of it.

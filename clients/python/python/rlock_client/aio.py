@@ -27,7 +27,7 @@ __all__ = ["Held", "Lock", "Locks"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_COUNTS = sys.version_info >= (3, 11)  # whether a task counts who has cancelled it
+_COUNTS = sys.version_info >= (3, 11)  # whether a task counts its cancellations
 
 
 class Held(HeldBase["Locks"]):
@@ -112,10 +112,10 @@ class _Body:
             held._giving_back().drop()
             loss = held._loss = held._loss or ("ended", "the lease has ended")
             held._is_over()
-            # Who else has cancelled the task gets what he has asked for.
+            # Another canceller of the task gets what it asked for.
             if is_ours if was_cancelled else isinstance(error, Exception | None):
                 held._raise(loss, error)
-        elif held.remaining or held.lost:  # else it was given back within
+        elif held.remaining or held.lost:  # otherwise it was released within
             try:
                 await held._release(held._locks._answer)
             except LockError as it:
@@ -163,7 +163,7 @@ class Lock(LockBase["Locks", _Body]):
 
 class Locks(LocksBase[Lock]):
     """The locks of one server, one cluster or one master with its replicas. A program needs one, for all of its event
-    loops; it connects when the first lock is asked for, and anew in each process that is forked."""
+    loops; it connects when the first lock is asked for, and again in each forked process."""
 
     _makes = Lock
     _known: tuple[asyncio.AbstractEventLoop, Turns] | None = None
@@ -174,7 +174,7 @@ class Locks(LocksBase[Lock]):
         return self
 
     async def close(self) -> None:
-        """Ends all waits, gives back all that is held, and waits for the server's word, for some seconds at most."""
+        """Ends all waits, releases everything that is held, and waits for the server's reply, for some seconds at most."""
         with suppress(Unavailable):
             await self._run(self._client.close(), self._answer)
 
@@ -292,7 +292,7 @@ class Locks(LocksBase[Lock]):
             raise
 
     def _give_up(self, value: Value) -> None:
-        """What nobody gets is released in the background."""
+        """What no caller gets is released in the background."""
         if isinstance(value, Hold):
             value.drop()
         elif isinstance(value, str):
@@ -301,7 +301,7 @@ class Locks(LocksBase[Lock]):
             call.start(self._turns(), lambda hold, _, call=call: self._give_up(hold))  # type: ignore[misc]
 
     def _turns(self) -> Turns:
-        """Where calls of this event loop are told that they can go on."""
+        """Where calls of this event loop learn that they can go on."""
         loop, known = _loop(), self._known
         if known is None or known[0] is not loop:
             known = self._known = loop, _turns_of.get(loop) or _turns_of.setdefault(loop, _new_turns(loop))

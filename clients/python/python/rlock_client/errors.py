@@ -39,7 +39,7 @@ class Lost(LockError):
 
 
 class InDoubt(Lost):
-    """Of a release whose answer is lost: the lock may have been held until then, or not."""
+    """Of a release whose reply is lost: the lock may have been held until then, or not."""
 
 
 class Unavailable(LockError, ConnectionError):
@@ -47,7 +47,7 @@ class Unavailable(LockError, ConnectionError):
 
 
 class TooFewReplicas(LockError):
-    """Fewer replicas than asked for have confirmed the lock; it was given back."""
+    """Fewer replicas than asked for have confirmed the lock; it was released."""
 
 
 class QueueFull(LockError):
