@@ -15,8 +15,8 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Three masters and Redisson's cluster client. Unlocks are told by SPUBLISH there, as long as both sides do; a Redisson
- * that does not know it yet listens to PUBLISH, so the module has to be told to use that as well.
+ * Three masters and Redisson's cluster client. Unlocks are published by SPUBLISH there, as long as both sides do; an older
+ * Redisson listens to PUBLISH, so the module has to be set to use that as well.
  */
 class ClusterTest {
     private static Cluster cluster;

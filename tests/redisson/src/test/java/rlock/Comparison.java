@@ -16,7 +16,7 @@ import rlock.Side.Kind;
  * stored the same.
  *
  * <p>The first side always goes first, so its leases end earlier, by no more than a step took. They may end later by as
- * much, since Redisson's scripts ask for what is left of a lease and write it anew: on older servers time passes in
+ * much, since Redisson's scripts ask for the rest of a lease and write it again: on older servers time passes in
  * between. That bound is measured with each step, so that a loaded machine cannot make it too small.
  */
 final class Comparison {

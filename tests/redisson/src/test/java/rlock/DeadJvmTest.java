@@ -12,7 +12,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
-/** A JVM is killed while it holds locks. Its watchdog dies with it, so the leases end, and who waits is let in. */
+/** A JVM is killed while it holds locks. Its watchdog dies with it, so the leases end, and the waiters get the locks. */
 class DeadJvmTest {
     private static final double LATE_MS = 10;
 

@@ -55,7 +55,7 @@ class ExclusionTest {
 
     /**
      * Some holders never come back: their lease runs out, or their key is deleted. They do not touch the number, so
-     * the sum stays exact: each round that adds holds a lease that cannot end under it, and whoever comes after a lost
+     * the sum stays exact: each round that adds holds a lease that cannot end under it, and the next holder after a lost
      * holder must come alone. (Holders that come back late and do write are for fencing tokens: FencedLockTest.)
      */
     @Test
@@ -159,7 +159,7 @@ class ExclusionTest {
         guard.leave(own, me);
     }
 
-    /** A thread id that nobody else has: the same one would enter again instead of waiting. */
+    /** A fresh thread id: the same one would enter again instead of waiting. */
     private long stranger() {
         return strangers.incrementAndGet();
     }

@@ -49,7 +49,7 @@ final class Fleet {
 
     /**
      * The client with locks by java/, so that one test serves both. By their names, since not every version that is
-     * tested has java/ beside it.
+     * tested comes with java/.
      */
     static RedissonClient wrap(RedissonClient redisson) {
         try {

@@ -11,7 +11,7 @@ import org.redisson.api.RLock;
  * thread instead.
  *
  * <p>The leases are so long that none ends while its holder works; but not longer, since now and then a thread of
- * Redisson's sleeps for as long as the lock had left when it asked. A writer's unlock wakes only those who sleep already,
+ * Redisson's sleeps for as long as the lock had left when it asked. A writer's unlock wakes only threads that sleep already,
  * so one that is just about to sleeps on.
  */
 interface Guard {

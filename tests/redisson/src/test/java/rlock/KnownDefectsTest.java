@@ -16,7 +16,7 @@ import org.redisson.api.RedissonClient;
 
 /**
  * What Redisson does that a lock should not, and what the commands do there. The Java half of each test holds for all
- * pinned versions, unless it asks {@link Version}: when it fails on a newer Redisson, that one has been mended.
+ * pinned versions, unless it asks {@link Version}: when it fails on a newer Redisson, that one has been fixed.
  */
 class KnownDefectsTest {
     private static final long SHORT_MS = 5_000;
@@ -121,7 +121,7 @@ class KnownDefectsTest {
         assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
     }
 
-    /** One read hold too many in a plain lock's hash, or the reverse, and nobody can give it back any more. */
+    /** One read hold too many in a plain lock's hash, or the reverse, and no thread can release it any more. */
     @Test
     void java_mixes_kinds_on_one_key_and_the_commands_refuse() {
         fleet.getLock("kinds").lock(MINUTE, TimeUnit.MILLISECONDS);

@@ -12,7 +12,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 /**
  * A real server with the module, on a free port of the loopback, in a directory of its own.
  *
- * <p>It ends with this JVM, however that ends: a shell beside it waits for the end of a pipe that only this JVM holds,
+ * <p>It ends with this JVM, however that ends: a shell waits for the end of a pipe that only this JVM holds,
  * and clears up. The shutdown hook alone would not run when the JVM is killed, and a server would stay behind.
  *
  * <p>{@code RLOCK_SERVER}: the server's binary, {@code redis-server} if not set. {@code RLOCK_MODULE}: the module.
@@ -89,7 +89,7 @@ final class Node {
         return new Native(port);
     }
 
-    /** Stays there, and answers nobody any more. */
+    /** It stays there, and answers no more. */
     void freeze() {
         try {
             running.remove(this);
@@ -108,7 +108,7 @@ final class Node {
         }
     }
 
-    /** How many tickets wait in all servers of these tests, those left out that answer nobody. */
+    /** How many tickets wait in all servers of these tests, except those that do not answer. */
     static long tickets() {
         long tickets = 0;
         for (Node node : running) {

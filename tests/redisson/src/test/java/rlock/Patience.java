@@ -8,7 +8,7 @@ import java.util.function.BooleanSupplier;
 
 /** Waiting for a condition instead of for a time. */
 final class Patience {
-    /** Far more than any condition needs, and far less than a lease that nobody should have to sit out. */
+    /** Far more than any condition needs, and far less than a lease that a test would have to sit out. */
     static final Duration LIMIT = Duration.ofSeconds(20);
 
     private Patience() {

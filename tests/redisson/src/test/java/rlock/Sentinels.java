@@ -7,8 +7,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Three sentinels over a master and its replica, which change places whenever they are told to. As always with
- * sentinels, the old master is not told before the new one is there: for a while both of them are masters.
+ * Three sentinels over a master and its replica, which change places on request. As always with
+ * sentinels, the old master is demoted only after the new one is there: for a while both of them are masters.
  */
 final class Sentinels {
     static final String MASTER = "main";
@@ -64,7 +64,7 @@ final class Sentinels {
         replica = old;
     }
 
-    /** Returns once the old master has been told, and all sentinels know: one that does not would undo it at the next one. */
+    /** Returns once the old master is demoted, and all sentinels know: one that does not would undo it at the next one. */
     void settle() {
         Patience.until(UNTIL_AGREED, "the old master follows", () -> says(replica, "master_link_status:up"));
         Patience.until(UNTIL_AGREED, "all sentinels know", () -> sentinels.stream().allMatch(this::knows));

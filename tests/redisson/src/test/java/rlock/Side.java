@@ -8,7 +8,7 @@ import java.util.function.BiFunction;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** Either side of the fleet: it takes and gives back holds in the name of any thread of one Redisson client. */
+/** Either side of the fleet: it acquires and releases holds in the name of any thread of one Redisson client. */
 interface Side {
     enum Kind {
         PLAIN("RLOCK.ACQUIRE", ""), READ("RLOCK.RACQUIRE", " READ"), WRITE("RLOCK.WACQUIRE", " WRITE");

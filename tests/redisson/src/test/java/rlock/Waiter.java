@@ -4,7 +4,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
-/** Somebody who waits for a lock, and the moment at which the wait was over. */
+/** A thread that waits for a lock, and the moment at which the wait was over. */
 final class Waiter {
     private final CompletableFuture<Long> granted = new CompletableFuture<>();
     private final Thread thread;
@@ -22,7 +22,7 @@ final class Waiter {
         thread.start();
     }
 
-    /** Anyone who may or may not have to wait. */
+    /** A thread that may or may not have to wait. */
     static Waiter start(Runnable wait) {
         return new Waiter(wait);
     }
@@ -58,7 +58,7 @@ final class Waiter {
         return waiter;
     }
 
-    /** Anyone who waits by a ticket; returns once a server keeps it. */
+    /** A thread that waits by a ticket; returns once a server keeps it. */
     static Waiter inAQueue(Runnable wait) {
         long before = Node.tickets();
         Waiter waiter = new Waiter(wait);

@@ -18,8 +18,8 @@ import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Who waits on one side is woken by the other, at once. The leases are a minute long, and the server's own look at
- * waited-for locks comes once a second: whoever is in time was told.
+ * A waiter on one side is woken by the other, at once. The leases are a minute long, and the server itself checks locks with
+ * waiters once a second: a waiter that is in time was notified.
  */
 class WakeUpTest {
     private static final double JAVA_MS = 100;
@@ -77,7 +77,7 @@ class WakeUpTest {
         latency.assertMedianWithin(NATIVE_MS);
     }
 
-    /** Redisson's clients are told when the last of the native waiters is done, since only then is the lock free. */
+    /** Redisson's clients are notified when the last of the native waiters is done, since only then is the lock free. */
     @Test
     void a_java_thread_behind_native_waiters_is_woken_by_the_last_of_them() throws Exception {
         assumeFalse(Fleet.IS_WRAPPED, "a wrapped lock waits in the queue, and is served in its turn");
@@ -98,7 +98,7 @@ class WakeUpTest {
     }
 
     /**
-     * Java sleeps for as long as the lease that it was told. It is told of a hand-over to one that ends sooner, so that
+     * Java sleeps for as long as the lease that it was told. It is notified of a hand-over to a lease that ends sooner, so that
      * it does not sleep on when that one's holder dies.
      */
     @Test
@@ -114,7 +114,7 @@ class WakeUpTest {
         assertTrue(System.currentTimeMillis() < endOfTheFirst, "it was not told");
     }
 
-    /** Redisson tells nobody of it, so Java readers sleep on (KnownDefectsTest). The server sees it all the same. */
+    /** Redisson publishes nothing then, so Java readers sleep on (KnownDefectsTest). The server notices all the same. */
     @Test
     void a_java_writer_that_steps_down_to_its_read_lets_native_readers_in() {
         RReadWriteLock lock = fleet.getReadWriteLock("wake:12");
@@ -132,7 +132,7 @@ class WakeUpTest {
         latency.assertMedianWithin(NATIVE_MS);
     }
 
-    /** Nobody tells it of that; but it has been told how long the lease is. */
+    /** It is not notified of that; but it knows how long the lease is. */
     @Test
     void a_java_thread_wakes_when_the_lease_of_a_dead_native_client_ends() {
         RLock lock = fleet.getLock("wake:11");

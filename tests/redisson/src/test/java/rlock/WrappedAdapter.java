@@ -65,7 +65,7 @@ import rlock.redisson.RlockMissingException;
  */
 final class WrappedAdapter {
     private static final List<String> WITHOUT = List.of(
-            // A lease of one's own ends when it was meant to: that is no loss, and nobody is told.
+            // A fixed lease ends when it was meant to: that is no loss, and not reported.
             "fixed",
             // The server's setting.
             "max_waiters",
@@ -103,7 +103,7 @@ final class WrappedAdapter {
     /** Between two tries to reach a server. As many are made as fit into the patience if each fails at once. */
     private static final int PAUSE_MS = 100;
 
-    /** How long each of those may take to come to its end who is told that the client is closed. */
+    /** How long each of those that learn of the close may take to end. */
     private static final int CLOSING_MS = 1_000;
 
     private final PrintStream out =
@@ -116,7 +116,7 @@ final class WrappedAdapter {
     private volatile boolean isClosing;
 
     public static void main(String[] arguments) throws Exception {
-        // Whoever else prints something does not mean the suite.
+        // Other output is not meant for the suite.
         System.setOut(System.err);
         WrappedAdapter adapter = new WrappedAdapter();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -149,12 +149,12 @@ final class WrappedAdapter {
         private static final long serialVersionUID = 1;
     }
 
-    /** Of work that is told to fail. */
+    /** Of work that must fail. */
     private static final class Failed extends Exception {
         private static final long serialVersionUID = 1;
     }
 
-    /** Nobody waits for anybody: each request has a thread, and a release is done by the one that has the lock. */
+    /** No request waits for another one: each has a thread, and a release is done by the thread that has the lock. */
     private void hear(Request request) {
         String what = request.text("do");
         Holder known = request.has("held") ? byName.get(request.text("held")) : null;
@@ -205,7 +205,7 @@ final class WrappedAdapter {
         client(request);
     }
 
-    /** The one whose leases are as long as that request wants them. */
+    /** The client with leases of the length that the request wants. */
     private RedissonLocks client(Request request) {
         Request lease = request.has("lease") ? request : opened;
         return clients.computeIfAbsent(lease.has("lease") ? lease.number("lease") : USUAL_LEASE_MS, this::client);
@@ -248,7 +248,7 @@ final class WrappedAdapter {
         }
     }
 
-    /** As a service ends in good order. The shutdown lets go who waits, too, but leaves what is held to its lease. */
+    /** As a service ends in good order. The shutdown ends all waits, too, but leaves what is held to its lease. */
     private void close() throws InterruptedException {
         isClosing = true;
         List<Task> tasks = List.copyOf(byRequest.values());
@@ -312,7 +312,7 @@ final class WrappedAdapter {
     }
 
     private void say(Map<String, ?> line) {
-        // In one piece, whoever else has something to say.
+        // In one piece, whatever other threads write.
         out.print(json(line) + "\n");
         out.flush();
     }
@@ -487,7 +487,7 @@ final class WrappedAdapter {
             }
         }
 
-        /** Who has been granted it is not to be disturbed later by what came too late. */
+        /** A granted request must not be disturbed later by what came too late. */
         private synchronized void waitsNoMore() {
             isWaiting = false;
             if (!isClosing) {
@@ -500,7 +500,7 @@ final class WrappedAdapter {
             end.complete(null);
         }
 
-        /** What can be vouched for no more counts as lost before anybody has heard of it. */
+        /** What is no longer guaranteed counts as lost before its loss is reported. */
         Map<String, Object> look() {
             long remaining = lost.get() != null ? 0 : remaining();
             return Map.of("lost", remaining == 0, "remaining", remaining);
@@ -675,7 +675,7 @@ final class WrappedAdapter {
             }
         }
 
-        /** Until it is given back: a release that failed may be tried again. */
+        /** Until it is released: a release that failed may be tried again. */
         private void keep() {
             try {
                 while (byName.get(held) == this) {

@@ -53,7 +53,7 @@ class WrappedFailureTest {
         node.thaw();
     }
 
-    /** Every kind of wait. Redisson's own locks would wait for ever. */
+    /** Every kind of wait. Redisson's own locks would wait forever. */
     @Test
     void nobody_waits_on_when_the_client_is_shut_down() {
         client.say("RLOCK.ACQUIRE shut other 60000");

@@ -21,7 +21,7 @@ import org.redisson.api.RedissonClient;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
-/** The longest times that Java can express, each of which means "for ever", and what cannot be meant. */
+/** The longest times that Java can express, each of which means "forever", and what cannot be meant. */
 class WrappedLimitsTest {
     private static final Duration FOR_EVER = ChronoUnit.FOREVER.getDuration();
 
@@ -118,7 +118,7 @@ class WrappedLimitsTest {
         Fleet.end(unwatched);
     }
 
-    /** A century is as good as for ever; the sum of such a time and the clock's would be negative. */
+    /** A century is as good as forever; the sum of such a time and the clock's would be negative. */
     @Test
     void a_lease_of_centuries_cuts_no_hold_short() {
         RLock lock = locks.getLock("centuries");

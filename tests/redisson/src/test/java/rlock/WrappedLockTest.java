@@ -24,7 +24,7 @@ import org.redisson.client.RedisException;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
-/** All that the interface of a lock has, and what is got by who uses it wrongly. */
+/** The whole interface of a lock, and what wrong use leads to. */
 class WrappedLockTest {
     private final RedissonLocks locks = WrappedFleet.shared();
 
@@ -146,7 +146,7 @@ class WrappedLockTest {
         assertTrue(Thread.interrupted());
     }
 
-    /** The next request of the same thread is not granted on top of what is being given back. */
+    /** The next request of the same thread is not granted on top of what is being released. */
     @Test
     void who_gives_up_and_asks_again_at_once_has_one_hold() {
         RLock lock = locks.getLock("race:again");

@@ -27,7 +27,7 @@ import rlock.redisson.LossReason;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
-/** What becomes of the work when its lock is lost, and who is told. */
+/** What happens to the work when its lock is lost, and which callers learn of it. */
 class WrappedLossTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
 

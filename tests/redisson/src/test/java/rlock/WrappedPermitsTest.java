@@ -17,7 +17,7 @@ import rlock.redisson.LostLock;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
-/** So many at once, served in their order beside native clients. */
+/** So many at once, served in their order together with native clients. */
 class WrappedPermitsTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
 

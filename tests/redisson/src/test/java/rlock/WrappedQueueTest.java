@@ -30,7 +30,7 @@ class WrappedQueueTest {
         waiter.grantedAt();
     }
 
-    /** A user who may not renew shows it: a thread that had to renew first would be refused. */
+    /** A user without the right to renew shows it: a thread that had to renew first would be refused. */
     @Test
     void what_is_granted_after_a_wait_is_the_callers_without_another_request() {
         client.say("ACL SETUSER begins on >secret ~* &* +@all -rlock.renew");
@@ -45,7 +45,7 @@ class WrappedQueueTest {
         WrappedFleet.end(begins);
     }
 
-    /** Where others wait, a request goes to the queue at once, with a short lease: not that of who has the lock. */
+    /** Where others wait, a request goes to the queue at once, with a short lease: not that of the holder. */
     @Test
     void who_has_the_lock_and_enters_again_keeps_its_lease() {
         RedissonLocks patient = WrappedFleet.with(config ->

@@ -59,7 +59,7 @@ class WrappedReplicaTest {
         return follower;
     }
 
-    /** All that the server was asked before is at the replica, and whoever waits for that has been told. */
+    /** Everything that the server was asked before is at the replica, and each waiter for that has its reply. */
     private void untilConfirmed() {
         master.say("SET confirmed 1");
         assertEquals(1L, master.say("WAIT 1 20000"));
@@ -96,7 +96,7 @@ class WrappedReplicaTest {
         return lost;
     }
 
-    /** The master goes on renewing it, but a replica that becomes the master would let somebody else in. */
+    /** The master goes on renewing it, but a replica that becomes the master would grant it to another holder. */
     @Test
     void a_lock_that_no_replica_has_confirmed_is_lost_when_what_was_confirmed_is_over() throws Exception {
         locks.getLock("held").lock();
@@ -161,7 +161,7 @@ class WrappedReplicaTest {
         assertEquals(List.of(), List.copyOf(losses));
     }
 
-    /** As many as there are; and who comes back is waited for. */
+    /** As many as there are; and it waits for a replica that returns. */
     @Test
     void without_a_replica_nothing_is_waited_for_until_there_is_one() {
         RLock held = locks.getLock("alone");
@@ -179,7 +179,7 @@ class WrappedReplicaTest {
         held.unlock();
     }
 
-    /** For whoever must not believe a master that is left alone. */
+    /** For a service that must not believe a master that is left alone. */
     @Test
     void with_min_replicas_to_write_a_lock_is_lost_when_the_last_replica_is_gone() throws Exception {
         locks.getLock("guarded").lock();

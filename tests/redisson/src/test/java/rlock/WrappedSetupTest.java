@@ -92,7 +92,7 @@ class WrappedSetupTest {
         assertThrows(NullPointerException.class, () -> RedissonLocks.of(null));
     }
 
-    /** One is polled, one is for what those who wait have to ask; all others are those of Redisson's pool. */
+    /** One is polled, one is for requests of the waits; all others are those of Redisson's pool. */
     @Test
     void two_hundred_waits_take_two_connections() {
         int pool = 4;
@@ -118,7 +118,7 @@ class WrappedSetupTest {
         WrappedFleet.end(locks);
     }
 
-    /** A session ends when nobody has waited for a while, and its connections with it: not those who lock just then. */
+    /** A session ends after a while without waits, and its connections with it: not those of locks that are being taken. */
     @Test
     void when_the_last_wait_is_long_over_nobody_notices() {
         Node node = Node.start();

@@ -58,7 +58,7 @@ class SpringLockedTest {
 
     private final String order = "order-" + names.incrementAndGet();
 
-    /** Commits only when it is told to, if it is told at all. */
+    /** Commits only when the test says so. */
     static final class Commits extends DataSourceTransactionManager {
         private static final long serialVersionUID = 1;
 

@@ -140,7 +140,7 @@ class SpringRegistryTest {
         loseIt();
         assertFalse(lock.tryLock());
         assertFalse(isLocked());
-        // It has been told, and may begin anew.
+        // It was warned, and may begin again.
         assertTrue(lock.tryLock());
         loseIt();
         assertThrows(ConcurrentModificationException.class, lock::lock);

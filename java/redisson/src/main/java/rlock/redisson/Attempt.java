@@ -16,26 +16,26 @@ import org.redisson.client.RedisTimeoutException;
 /**
  * One attempt to acquire a lock, or several all or none: tried once, then waited for by a ticket.
  *
- * <p>It is over when its outcome is, by whomever: also when the caller cancels that, or is interrupted. What comes
- * after is given back, so each step looks first whether anybody still wants it.
+ * <p>It is over when its outcome is complete, whoever completes it: the caller can cancel it, or be interrupted. What comes
+ * after that is released, so each step first checks whether a caller still wants it.
  *
- * <p><b>A wait asks for a short lease</b>: a machine that is gone without a word keeps the lock from the next one for as
- * long as that, and each of its waits does.
+ * <p><b>A wait asks for a short lease</b>: a machine that vanishes keeps the lock from the next waiter for that long, with
+ * each of its waits.
  *
  * <p><b>What is granted after a wait is the caller's at once</b>, until the end that came with the grant; the watchdog
- * renews it beside the work. It is renewed first if it is not the watchdog's, if too much of it is over, if replicas have
+ * renews it next to the work. It is renewed first if it is not the watchdog's, if too much of it is over, if replicas have
  * to confirm it, or if it was granted by a server that is not the master any more: sentinels let an old master go on for
  * seconds.
  *
  * <p><b>The waits of one holder for the same locks go one after the other</b>, as the server has one place for them.
  *
- * <p><b>The caller's time limit is one for all of it.</b> A server that says nothing does not lengthen it: what it
- * grants later is given back.
+ * <p><b>The caller's time limit is one for everything.</b> A silent server does not lengthen it: what that grants later is
+ * released.
  */
 final class Attempt<T> {
     /** How long a caller waits, and what it wants. */
     static final class Terms {
-        /** 0: not at all; below: for ever. */
+        /** 0: not at all; below: forever. */
         final long waitMs;
         final Hold.Lease lease;
         final boolean isFenced;
@@ -53,19 +53,19 @@ final class Attempt<T> {
     private static final long LEASE_OF_A_WAIT_MS = 3_000;
 
     /**
-     * A wait is asked for again, by the same ticket, each time: so none lasts for ever, whatever has been forgotten.
+     * A wait is asked for again, by the same ticket, each time: so none lasts forever, whatever has been forgotten.
      */
     private static final long ASKED_AGAIN_MS = 60_000;
 
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
     private static final long GRACE_MS = 50;
 
-    /** A request whose answer is lost is asked again if the server answers another one so soon. */
+    /** A request whose reply is lost is asked again if the server answers another one within this time. */
     private static final long SIGN_OF_LIFE_MS = 500;
 
     private static final long PAUSE_MS = 50;
 
-    /** With these a wait ends whose lock may be elsewhere by now. */
+    /** These end a wait: its lock may be elsewhere now. */
     private static final String[] MOVED_ON = {"UNBLOCKED", "TRYAGAIN", "MOVED", "NOSESSION", "READONLY", "LOADING",
         "CLUSTERDOWN", "MASTERDOWN"};
 
@@ -84,7 +84,7 @@ final class Attempt<T> {
     private final long begin = System.nanoTime();
     private final long end;
 
-    /** Who is asked for the hold. What a server says counts only as long as it is the master. */
+    /** The node that was asked for the hold. What a server says counts only as long as it is the master. */
     private Server.Node asked;
     private Ticket ticket;
     private Clock.Timer limit;
@@ -106,7 +106,7 @@ final class Attempt<T> {
     /** Whether it may have sent anything. */
     private boolean hasBegun;
 
-    /** @param meaning what the caller is told of a grant, and of null: that it was not free in time */
+    /** @param meaning what the caller gets for a grant, and for null: that it was not free in time */
     private Attempt(Server server, Locks locks, List<Hold.Id> ids, Terms terms, Function<Grant, T> meaning) {
         this.server = server;
         this.locks = locks;
@@ -146,7 +146,7 @@ final class Attempt<T> {
             isReentry |= hold.isHeld();
             return hold.settled();
         })).thenApply(each -> null);
-        // Whatever keeps that from its end keeps nobody here for ever.
+        // If that never ends, the caller is not kept here forever.
         CompletableFuture<Void> limited = settled.isDone() ? settled
                 : server.limited(settled.copy(), LEASE_OF_A_WAIT_MS);
         limited.whenComplete((done, error) -> {
@@ -187,9 +187,9 @@ final class Attempt<T> {
     }
 
     /**
-     * What it is granted from now on is given back, as it was granted. A request of the same holder in between would be
-     * granted on top of it, and nobody could tell the two apart. One that has sent nothing ends here: it waits for those
-     * before it itself, so whoever waited for it would wait for ever.
+     * What it is granted from now on is released, as it was granted. A request of the same holder in between would be
+     * granted on top of it, and the two could not be told apart. One that has sent nothing ends here: it waits for those
+     * before it itself, so a request behind it would wait forever.
      */
     private void abandoned() {
         synchronized (this) {
@@ -360,7 +360,7 @@ final class Attempt<T> {
             } else if ("WAITING".equals(reply)) {
                 waiting();
             } else {
-                // It may have been told meanwhile of a grant that this one came on top of.
+                // Its ticket may have got a grant meanwhile, and this one came on top of it.
                 doubt |= ticket.told.isDone();
                 ticket.close();
                 if (reply instanceof byte[]) {
@@ -382,7 +382,7 @@ final class Attempt<T> {
 
     private void notAsked(Throwable error) {
         if (Server.isReply(error, "NOSESSION")) {
-            // What was granted meanwhile may never be told.
+            // What was granted meanwhile may never be reported.
             doubt = true;
             ticket.session.over(error);
             againLater();
@@ -433,7 +433,7 @@ final class Attempt<T> {
                 notInTime();
                 break;
             case SESSION_OVER:
-                // What was granted meanwhile may never be told.
+                // What was granted meanwhile may never be reported.
                 doubt = true;
                 againLater();
                 break;
@@ -476,7 +476,7 @@ final class Attempt<T> {
         }
     }
 
-    /** Its lease begins anew, and is as long as it is to be, if the master says that it is held. */
+    /** Its lease restarts in full length, if the master says that it is held. */
     private void renew(Grant grant) {
         long sentAt = System.nanoTime();
         asked = server.node(key);

@@ -4,14 +4,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Which locks were not free a moment ago: whoever wants one of them asks for a place in the queue at once, and spares
- * the server a request that would be in vain. Two locks may share a slot; that costs a renewal, and nothing else.
+ * Which locks were not free a moment ago: a request for one of them asks for a place in the queue at once, and spares
+ * the server a try in vain. Two locks may share a slot; that costs a renewal, and nothing else.
  */
 final class Crowds {
     private static final int SLOTS = 1_024;
     private static final long MOMENT_NS = TimeUnit.SECONDS.toNanos(1);
 
-    /** When somebody last had to wait; 0: nobody had. */
+    /** When a request last had to wait; 0: none had. */
     private final AtomicLongArray waited = new AtomicLongArray(SLOTS);
 
     void waits(String key) {

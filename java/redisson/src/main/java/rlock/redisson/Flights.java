@@ -33,7 +33,7 @@ final class Flights {
         server = locks.server;
     }
 
-    /** @param waitMs below 0: for ever */
+    /** @param waitMs below 0: forever */
     Caller board(Hold.Id id, long waitMs, long keepMs) {
         Caller caller = new Caller(id, waitMs, keepMs);
         if (waitMs == 0) {

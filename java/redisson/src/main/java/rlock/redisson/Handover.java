@@ -90,7 +90,7 @@ final class Handover {
         return name;
     }
 
-    /** As in an address, but for four characters. */
+    /** As in an address, except for four characters. */
     private static String encoded(String field) {
         return URLEncoder.encode(field, StandardCharsets.UTF_8)
                 .replace("+", "%20").replace("*", "%2A").replace("%7E", "~").replace("%3A", ":");

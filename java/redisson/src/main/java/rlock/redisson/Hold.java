@@ -11,10 +11,10 @@ import java.util.concurrent.CompletableFuture;
  * when.
  *
  * <p>A request whose reply never came may have taken the lock all the same. Then there is a doubt, and the last unlock
- * gives back whatever is there. Changed only inside of {@link Holds#with}.
+ * releases everything. Changed only inside {@link Holds#with}.
  */
 final class Hold {
-    /** Of whom, and of what. The name is the one that the service uses, which a name mapper may make another key of. */
+    /** The thread and the lock. The name is the one that the service uses; a name mapper may make another key of it. */
     static final class Id {
         final Side side;
         final String key;
@@ -77,7 +77,7 @@ final class Hold {
     /** When the first of them was granted. */
     private long since;
 
-    /** Who wants to know of its loss. */
+    /** The callers that wait for its loss. */
     private final List<CompletableFuture<LostLock>> watchers = new ArrayList<>(0);
 
     /** Requests under way. */
@@ -93,14 +93,14 @@ final class Hold {
 
     private boolean isDoubtful;
 
-    /** What is being taken back without anybody waiting for it, which could be what the next request is granted. */
+    /** How many holds are being taken back in the background; the next request could be granted one of them. */
     private int settling;
     private CompletableFuture<Void> settled;
 
     /** When the last renewal or grant, counted from when it was asked for, will be over. */
     long until;
 
-    /** The same, unless it was taken once more since, with a lease that is shorter: the server goes by that one. */
+    /** The same, unless it was taken again since, with a shorter lease: the server goes by that one. */
     private long sureUntil;
 
     /** Whether a renewal was asked for since the last grant or renewal that counted. */
@@ -109,7 +109,7 @@ final class Hold {
     /** Why the last renewal did not count; null if it did. */
     Throwable failure;
 
-    /** Grows with each change, so that a reply can be told that came too late to mean anything. */
+    /** Grows with each change, so that a reply that came too late to mean anything can be recognized. */
     private long version;
 
     Clock.Timer timer;
@@ -161,7 +161,7 @@ final class Hold {
         attempts++;
     }
 
-    /** @param isCounted whether it is held once more; else in place of what was held */
+    /** @param isCounted whether it is held again; otherwise in place of what was held */
     void granted(Lease lease, long until, boolean withDoubt, boolean isCounted) {
         attempts--;
         version++;
@@ -258,7 +258,7 @@ final class Hold {
         return Request.release(id, all, left == null ? 0 : left.ms);
     }
 
-    /** It was there, and is given back. */
+    /** It was there, and is released. */
     void released() {
         releases--;
         version++;
@@ -298,7 +298,7 @@ final class Hold {
         isDoubtful = true;
     }
 
-    /** Whether something may be there that nobody will come back for, and nothing is being done about it. */
+    /** Whether a hold may be there that no thread will release, and nothing is being done about it. */
     boolean isLeftBehind() {
         return isDoubtful && leases.isEmpty() && attempts == 0 && releases == 0 && settling == 0;
     }

@@ -14,7 +14,7 @@ import org.redisson.client.RedisConnectionException;
 
 /** What the locks of one client share: its holds, its watchdog, and a session for each node. */
 final class Locks {
-    /** At which distance what may have been left behind is given back, until that succeeds or its lease has ended. */
+    /** The pause between tries to release what may have been left behind, until one succeeds or its lease has ended. */
     private static final long GIVE_BACK_AGAIN_MS = 500;
 
     final Holds holds = new Holds();
@@ -128,7 +128,7 @@ final class Locks {
                 : request -> by.onceReplicated(id.key, request, () -> send(by, id, request));
     }
 
-    /** By the shortcut of those who wait, if there is one: then others are waiting for it. */
+    /** By the connection of the waits, if there is one: then others are waiting for it. */
     private CompletableFuture<Object> send(Server by, Hold.Id id, Request request) {
         Session session = sessions.openAt(by.node(id.key));
         CompletableFuture<Object> quick = session == null ? null : session.shortcut(request);
@@ -195,7 +195,7 @@ final class Locks {
     /**
      * What can be sent twice: by the shortcut, by another one if that was cut, and then by Redisson's own way.
      *
-     * @param lost is told if it may have been executed though its reply was lost
+     * @param lost called if it may have been executed though its reply was lost
      */
     CompletableFuture<Object> repeatedly(Server by, Hold.Id id, Request request, Runnable lost) {
         Session session = sessions.openAt(by.node(id.key));

@@ -19,7 +19,7 @@ final class NativeFencedLock extends NativeLock implements RFencedLock {
         return true;
     }
 
-    /** @param wait below 0: for ever */
+    /** @param wait below 0: forever */
     private CompletableFuture<Long> token(long wait, long lease, TimeUnit unit) {
         long waitMs = wait <= 0 ? wait : unit.toMillis(wait);
         return acquire(waitMs, lease, unit, me(), grant -> grant == null ? null : grant.token);

@@ -60,7 +60,7 @@ final class NativeHeld extends AbstractHeld {
         return held.each(held::adopted).thenApply(untils -> {
             for (int i = 0; i < ids.size(); i++) {
                 long until = untils.get(i);
-                // However often it was acquired, and by whom: its release gives all of it back.
+                // However often it was acquired, and by whatever thread: its release ends all of it.
                 locks.holds.change(ids.get(i), hold -> {
                     hold.attemptBegins();
                     hold.granted(new Hold.Lease(terms.leaseMs, true), until, true, true);
@@ -119,7 +119,7 @@ final class NativeHeld extends AbstractHeld {
         }));
     }
 
-    /** The server may have given it this lease by now, which may be shorter; or it may have a lease that nobody counts on. */
+    /** The server may have given it this lease, which may be shorter; or it may have a lease that the client does not count on. */
     private void goesOn(Hold.Id id, long until) {
         if (locks.holds.with(id, Hold::isHeld)) {
             locks.watchdog.resume(id, until);

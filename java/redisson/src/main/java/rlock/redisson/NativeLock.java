@@ -283,7 +283,7 @@ class NativeLock implements RLock, Watched {
         return Server.asRedissons(breakOpen());
     }
 
-    /** Redisson breaks the one side only if nobody is on the other, so it looks first: in a script of its own. */
+    /** Redisson breaks the one side only if the other has no holder, so it checks first: in a script of its own. */
     private CompletableFuture<Boolean> breakOpen() {
         Map<Hold.Id, Long> before = locks.holds.of(key);
         CompletableFuture<Boolean> breaking = side == Side.PLAIN

@@ -87,7 +87,7 @@ final class NativeLocks implements RedissonLocks {
         // Knows of no session, and says so.
         Request probe = Request.cancel(UUID.randomUUID().toString(), "0");
         try {
-            // By way of a key first, which makes a client connect that was told to be lazy.
+            // By way of a key first, which makes a lazy client connect.
             answered(() -> server.repeatably("rlock", probe).join());
             for (MasterSlaveEntry master : server.masters()) {
                 answered(() -> server.repeatably(master, probe).join());

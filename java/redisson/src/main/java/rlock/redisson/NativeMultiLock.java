@@ -17,11 +17,11 @@ import org.redisson.api.RLock;
  * queue of each of them and holds none meanwhile; then each is held, renewed and unlocked as if taken alone.
  *
  * <p>What the server cannot take at once is taken one after the other, as Redisson does it: locks of several clients or
- * of several slots, read and write sides, some fenced and some not. A round that is not over in time gives back what it
+ * of several slots, read and write sides, some fenced and some not. A round that is not over in time releases what it
  * has and begins again, so two that wait for each other get apart. They are taken without a lease, which the watchdog
  * keeps until the last is there, and then get theirs.
  *
- * <p>An error or an interrupt ends it, and gives back what was taken. Redisson takes all of them for a lock that is not
+ * <p>An error or an interrupt ends it, and releases what was taken. Redisson takes all of them for a lock that is not
  * free, and goes on asking.
  */
 final class NativeMultiLock extends RedissonMultiLock implements Watched {
@@ -251,7 +251,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
             });
         }
 
-        /** If one of them was lost meanwhile, all are given back. */
+        /** If one of them was lost meanwhile, all are released. */
         private void restartLeases() {
             if (lease <= 0) {
                 hand();

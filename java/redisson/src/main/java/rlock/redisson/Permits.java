@@ -4,9 +4,9 @@ import java.time.Duration;
 
 /**
  * Permits of one name: at most so many threads have one at once. A thread has one at most; asking again restarts its
- * lease. Those who wait are served in their order.
+ * lease. Waiters are served in their order.
  *
- * <p>Without a lease a permit is renewed by the watchdog until it is released, as a lock is, and its loss is told.
+ * <p>Without a lease a permit is renewed by the watchdog until it is released, as a lock is, and its loss is reported.
  */
 public interface Permits {
     /**
@@ -36,7 +36,7 @@ public interface Permits {
     /**
      * Waits for a permit.
      *
-     * @param wait for so long at most
+     * @param wait the longest time to wait
      * @return whether the current thread has one
      * @throws InterruptedException if the thread was interrupted
      */
@@ -45,7 +45,7 @@ public interface Permits {
     /**
      * Waits for a permit that ends by itself.
      *
-     * @param wait for so long at most
+     * @param wait the longest time to wait
      * @param lease how long it lasts; it is not renewed
      * @return whether the current thread has one
      * @throws InterruptedException if the thread was interrupted
@@ -60,7 +60,7 @@ public interface Permits {
     void release();
 
     /**
-     * For how long the current thread's permit can be vouched for, without asking a server.
+     * How long the current thread's permit is guaranteed, without asking a server.
      *
      * @return zero if it has none, or may have none by now
      */

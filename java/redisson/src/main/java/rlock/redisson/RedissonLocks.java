@@ -179,7 +179,7 @@ public interface RedissonLocks {
      * The same, with a limit to the wait.
      *
      * @param lock of this object
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @return the hold
      * @throws LockBusyException if the lock was not granted within the wait
      * @throws InterruptedException if this thread was interrupted while it waited
@@ -203,7 +203,7 @@ public interface RedissonLocks {
      * The same for a permit, with a limit to the wait.
      *
      * @param permits of this object
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @return the hold
      * @throws LockBusyException if no permit was granted within the wait
      * @throws InterruptedException if this thread was interrupted while it waited
@@ -234,7 +234,7 @@ public interface RedissonLocks {
      * @param lock which this thread takes
      * @param work what needs it
      * @param <T> of the result
-     * @return what the work returned, also if nobody knows whether the server has got the unlock
+     * @return what the work returned, even if the unlock has no reply
      * @throws LockLostException if the lock was lost during the work; what the work threw is suppressed in it
      * @throws InterruptedException if this thread was interrupted while it waited
      * @throws Exception what the work threw
@@ -248,7 +248,7 @@ public interface RedissonLocks {
      * The same, with a limit to the wait.
      *
      * @param lock which this thread takes
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @param work what needs the lock
      * @param <T> of the result
      * @return what the work returned
@@ -319,7 +319,7 @@ public interface RedissonLocks {
      *
      * @param name of the lock and of the answer
      * @param keep how long the answer is kept, 1 ms or longer
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @param work must not return null
      * @return the answer that was stored, or the work's value
      * @throws LockBusyException if there was no answer within the wait, and this caller could not lead
@@ -347,7 +347,7 @@ public interface RedissonLocks {
      *
      * @param name of the lock and of the answer
      * @param keep how long the answer is kept, 1 ms or longer
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @param work must not return null
      * @return the answer that was stored, or the work's value
      * @throws LockBusyException if there was no answer within the wait, and this caller could not lead
@@ -377,7 +377,7 @@ public interface RedissonLocks {
      *
      * @param name of the lock and of the answer
      * @param keep how long the answer is kept, 1 ms or longer
-     * @param wait for so long at most; zero tries once
+     * @param wait the longest time to wait; zero tries once
      * @param work begins the work, on a thread of Redisson's
      * @return completes with the answer, or exceptionally with LockBusyException
      */
@@ -399,7 +399,7 @@ public interface RedissonLocks {
     /**
      * Tells of each loss of a lock of this client: the server says that it is not held any more, or the watchdog could
      * not renew it until its lease was over, or no replica has confirmed that where Redisson checks it. A lock with a
-     * lease of its own ends when it was meant to, and nobody is told.
+     * lease of its own ends when it was meant to, without a report.
      *
      * @param listener called on a thread of Redisson's
      * @return ends it
@@ -421,14 +421,14 @@ public interface RedissonLocks {
     /**
      * Tells of waits, holds and losses, for measures.
      *
-     * @param observer who is told
+     * @param observer the observer to call
      * @return ends it
      */
     Runnable observe(LockObserver observer);
 
     /**
-     * For how long the current thread's hold of a lock can still be vouched for: nobody else gets it within that time,
-     * however slow the server and the way to it are, as long as the server keeps what it has and nobody breaks the lock
+     * How long the current thread's hold of a lock is still guaranteed: no other holder gets it within that time,
+     * however slow the server and the network are, as long as the server keeps its data and no operator breaks the lock
      * open. It asks no server. What was taken without a lease is renewed again and again, and the time grows with each
      * renewal.
      *

@@ -34,7 +34,7 @@ final class Request {
         return terms.isFenced ? request.with("FENCED") : request;
     }
 
-    /** @param waitMs 0: for ever */
+    /** @param waitMs 0: forever */
     Request waitingFor(long waitMs, String session, String ticket) {
         return with("WAIT", waitMs, "SESSION", session, ticket);
     }
@@ -73,7 +73,7 @@ final class Request {
         return new Request("RLOCK.BREAK", key);
     }
 
-    /** How many replicas have what was sent before; more of them in vain for so long at most. */
+    /** How many replicas have what was sent before; it waits at most this long for more of them. */
     static Request waitFor(int replicas, long limitMs) {
         return new Request("WAIT", replicas, limitMs);
     }

@@ -10,7 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * with one WAIT behind all of it.
  *
  * <p>WAIT confirms what was sent before it on its connection, and whatever is sent behind it has to wait for it. So the
- * rounds at a node have a connection that nobody else uses, and what falls due while WAIT is under way is in the next
+ * rounds at a node have a connection of their own, and what falls due while WAIT is under way is in the next
  * round. Replicas that are slow cost a server one WAIT at a time, however many locks there are.
  */
 final class Rounds {

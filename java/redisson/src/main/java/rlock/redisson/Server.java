@@ -228,8 +228,7 @@ final class Server {
     }
 
     /**
-     * Tells of each node to which a connection is made when one was lost before, for as long as there is somebody to be
-     * told.
+     * Reports each node to which a connection is made when one was lost before, for as long as there is a listener.
      */
     @SuppressWarnings("deprecation")
     <T> void tellOfConnections(T who, BiConsumer<T, InetSocketAddress> tell) {
@@ -272,7 +271,7 @@ final class Server {
                 request.arguments.toArray()));
     }
 
-    /** A connection that nobody else uses. It ends with the client of its node: when that is no master any more. */
+    /** A connection of its own. It ends with the client of its node: when that is no longer a master. */
     final class Line {
         private final RedisConnection connection;
         /** This one, and none that Redisson opens in its place: WAIT would confirm there what was never sent there. */
@@ -318,7 +317,7 @@ final class Server {
             return channel.isActive();
         }
 
-        /** Behind the last reply: nobody may send any more. */
+        /** Behind the last reply: nothing may be sent any more. */
         void close() {
             isToBeClosed = true;
             closeIfDone();
@@ -439,7 +438,7 @@ final class Server {
                     }
                     return future.get();
                 } catch (InterruptedException e) {
-                    // What is there already is this thread's, and nobody else would give it back.
+                    // What is there already is this thread's, and nothing else would release it.
                     if (interruptibly && future.cancel(false)) {
                         throw e;
                     }
@@ -522,7 +521,7 @@ final class Server {
         });
     }
 
-    /** If others have confirmed than those that were known, they are counted anew. */
+    /** If other nodes than the known ones have confirmed, they are counted again. */
     private static void note(MasterSlaveEntry entry, int replicas, int confirmed) {
         if (confirmed != replicas) {
             entry.setAvailableSlaves(UNKNOWN);
@@ -547,7 +546,7 @@ final class Server {
 
     /**
      * Sends what must not be executed twice, and waits for the replicas. Fails as {@link #isNotReplicated} tells if
-     * it was executed and nobody knows whether a replica has it. WAIT has to be sent behind it on the same connection,
+     * it was executed and whether a replica has it is unknown. WAIT has to be sent behind it on the same connection,
      * and Redisson's way to do that would send both again.
      *
      * @param otherwise sends it if there is no replica, or if it was certainly not executed

@@ -16,10 +16,10 @@ import org.slf4j.LoggerFactory;
  *
  * <p>One poll is under way. The next one follows a reply at once. When the connection breaks, the server keeps the
  * places for a while, so another one is made at once. Only when that has failed for as long as the server keeps them, or
- * the server does not know the session any more, or is no master any more, is it over: then who waits is told, and asks
- * again, wherever the lock is by then.
+ * the server no longer knows the session, or is no longer a master, is it over: then the waits are notified, and ask
+ * again, wherever the lock is then.
  *
- * <p>What those who wait have to ask goes over a second connection, one request behind the other, which costs both sides
+ * <p>What the waits have to ask goes over a second connection, one request behind the other, which costs both sides
  * about half of what a pool does. It is a shortcut: whatever is not answered there can be asked by Redisson's own way.
  *
  * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. The grant of a ticket
@@ -37,7 +37,7 @@ final class Session {
     private static final long PAUSE_MIN_MS = 20;
     private static final long PAUSE_MAX_MS = 320;
 
-    /** Without anybody who waits it ends, so that a quiet process does not poll. */
+    /** Without waits it ends after this time, so that a quiet process does not poll. */
     private static final long IDLE_MS = 10_000;
 
     /** What the server says of a ticket that is taken back: that it was not granted its lock, or that it was. */
@@ -96,7 +96,7 @@ final class Session {
         }
     }
 
-    /** Whether somebody can wait without waiting for the session first. */
+    /** Whether a wait need not wait for the session first. */
     boolean isOpen() {
         return opened.isDone() && !isOver();
     }
@@ -190,7 +190,7 @@ final class Session {
         return true;
     }
 
-    /** A poll that acknowledges nothing would open another session of this name, in which nobody waits. */
+    /** A poll that acknowledges nothing would open another session of this name, without waits. */
     private void converse(Server.Line on) {
         boolean mayBeUnknown;
         synchronized (this) {
@@ -218,7 +218,7 @@ final class Session {
                 return;
             }
             if (waits && acknowledged == 0 && now - polledAt > TimeUnit.MILLISECONDS.toNanos(TTL_MS)) {
-                // This process stood still, and the server may have ended it.
+                // This process stalled, and the server may have ended it.
                 request = null;
             } else {
                 polledAt = now;
@@ -277,7 +277,7 @@ final class Session {
             for (Object each : events) {
                 List<?> event = (List<?>) each;
                 long sequence = ((Number) event.get(0)).longValue();
-                // What was told on a former connection, and whose acknowledgement was lost, is told once more.
+                // Events of a former connection, whose acknowledgement was lost, come again.
                 if (sequence <= acknowledged) {
                     continue;
                 }
@@ -334,7 +334,7 @@ final class Session {
         }
     }
 
-    /** All who wait ask again. */
+    /** All waits ask again. */
     void over(Throwable error) {
         List<Ticket> left;
         synchronized (this) {

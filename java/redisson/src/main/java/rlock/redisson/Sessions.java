@@ -2,7 +2,7 @@ package rlock.redisson;
 
 import java.util.concurrent.ConcurrentHashMap;
 
-/** One session for each node at which somebody waits. */
+/** One session for each node with waits. */
 final class Sessions {
     private final Server server;
     private final ConcurrentHashMap<Server.Node, Session> all = new ConcurrentHashMap<>();

@@ -9,7 +9,7 @@ enum Side {
     ONCE("RLOCK.ONCE", null);
 
     final String acquire;
-    /** What RELEASE is told of it. */
+    /** The word for it in RELEASE. */
     final String word;
 
     Side(String acquire, String word) {

@@ -16,7 +16,7 @@ final class Ticket {
         this.name = name;
     }
 
-    /** Nobody listens to it any more. */
+    /** Its events are ignored from now on. */
     void close() {
         session.forget(this);
     }
@@ -37,7 +37,7 @@ final class Ticket {
             this.until = until;
         }
 
-        /** @param askedAt when the request was sent that is answered by it: leases are told from there on */
+        /** @param askedAt when the request was sent that is answered by it: leases count from there on */
         static Event of(List<?> event, long askedAt) {
             Object value = event.get(3);
             switch ((String) event.get(2)) {

@@ -12,23 +12,23 @@ import org.redisson.client.RedisTimeoutException;
  * Renews what was taken without a lease, each third of the watchdog's timeout, until it is unlocked; and tells of what
  * is lost. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that is over.
  *
- * <p>A renewal that fails is made again soon, until the lease must have ended: from then on somebody else may have the
+ * <p>A renewal that fails is made again soon, until the lease must have ended: from then on another holder may have the
  * lock, and so it is lost, whatever the server will say. What is held at a node is also renewed when a connection to it
  * has been made again.
  *
- * <p>Where a grant counts only once a replica has it, so does a renewal: else a new master could let somebody else in
+ * <p>Where a grant counts only once a replica has it, so does a renewal: otherwise a new master could grant it to another holder
  * while this one is still believed.
  */
 final class Watchdog {
     private static final long SOON_AT_LEAST_MS = 50;
-    /** Of what is left of a short lease. Who is done until then spares the server a renewal. */
+    /** A part of the rest of a short lease. Work that is done until then spares the server a renewal. */
     private static final long SOON_IN_A_REST = 10;
 
     private static final long LOOKS_APART_MS = 1_000;
 
-    /** Is told of a loss. */
+    /** Gets each loss. */
     interface Lost {
-        /** @param watchers who wants to know of this one */
+        /** @param watchers the callers that wait for this loss */
         void tell(LostLock lost, List<CompletableFuture<LostLock>> watchers);
     }
 
@@ -51,7 +51,7 @@ final class Watchdog {
         schedule(id, leftMs > id.leaseMs / 2 ? id.leaseMs / 3 : leftMs / SOON_IN_A_REST);
     }
 
-    /** The next look, which is at the end of the lease at the latest, or only then if nobody is to renew it. */
+    /** The next check, at the end of the lease at the latest, or only then if it is not renewed. */
     private void schedule(Hold.Id id, long ms) {
         holds.change(id, hold -> {
             if (hold.timer != null) {
@@ -134,7 +134,7 @@ final class Watchdog {
         return hold.isKept() ? Clock.ns(id.leaseMs / 100 + 2) : 0;
     }
 
-    /** For how long it can still be vouched for, by what is known here. */
+    /** How long it is still guaranteed, by what is known here. */
     long remainingMs(Hold.Id id) {
         return holds.with(id, hold -> !hold.isHeld() ? 0 : Math.max(0,
                 TimeUnit.NANOSECONDS.toMillis(hold.sureUntil() - marginOf(id, hold) - System.nanoTime())));
@@ -218,7 +218,7 @@ final class Watchdog {
         boolean isMet(Hold hold);
     }
 
-    /** @return whether the condition was met, so that it is lost, and told of */
+    /** @return whether the condition was met, so that it is lost, and reported */
     private boolean loses(Hold.Id id, Condition condition, LostLock why) {
         List<CompletableFuture<LostLock>> watchers = holds.with(id, hold -> {
             if (!hold.isHeld() || !condition.isMet(hold)) {

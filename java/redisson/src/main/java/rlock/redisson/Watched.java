@@ -6,7 +6,7 @@ import java.util.concurrent.Executor;
 
 /** A lock of which this process knows what it holds. */
 interface Watched {
-    /** For how long this thread's hold can be vouched for. */
+    /** How long this thread's hold is guaranteed. */
     long remainingMs(long thread);
 
     /**

@@ -19,17 +19,17 @@ import rlock.redisson.RedissonLocks;
 
 /**
  * ShedLock's locks by the RLOCK commands. {@code lockAtMostFor} is the lease, which the server counts; a lock that is
- * given back before {@code lockAtLeastFor} is over gets the rest of it as its lease. Only durations are sent, so clocks
+ * released before {@code lockAtLeastFor} is over gets the rest of it as its lease. Only durations are sent, so clocks
  * of several machines need not agree.
  */
 public final class RlockLockProvider implements ExtensibleLockProvider {
-    /** What is set before a lock's name if the constructor is not told otherwise. */
+    /** The default prefix of a lock's name. */
     public static final String DEFAULT_PREFIX = "shedlock:";
 
     private static final Logger log = LoggerFactory.getLogger(RlockLockProvider.class);
 
     /**
-     * Each lock has a holder of its own: ShedLock's locks do not let the same thread in twice, and are given back and
+     * Each lock has a holder of its own: ShedLock's locks are not re-entrant, and are released and
      * extended by any thread. No thread's id is negative.
      */
     private static final AtomicLong holders = new AtomicLong(Long.MIN_VALUE);

@@ -8,7 +8,7 @@ import org.springframework.transaction.TransactionExecution;
 import org.springframework.transaction.TransactionExecutionListener;
 import rlock.redisson.RedissonLocks;
 
-/** The locks of this thread's {@link Locked} methods, which are looked at once more immediately before a commit. */
+/** The locks of this thread's {@link Locked} methods, which are checked again immediately before a commit. */
 final class Held implements TransactionExecutionListener {
     private record Lock(RedissonLocks locks, RLock lock) {
         boolean isSure() {

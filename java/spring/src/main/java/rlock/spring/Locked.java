@@ -11,11 +11,11 @@ import java.lang.annotation.Target;
  *
  * <pre>{@code @Locked("orders:#{#id}") @Transactional public void ship(long id) …}</pre>
  *
- * <p>The lock is taken before a transaction of the same method begins, and given back after its commit. It is renewed
+ * <p>The lock is taken before a transaction of the same method begins, and released after its commit. It is renewed
  * for as long as the method runs. If it is lost meanwhile, the thread is interrupted, a transaction is not committed any
  * more, and the caller gets a {@link rlock.redisson.LockLostException}.
  *
- * <p>Only calls from other beans are seen, as ever with Spring's proxies. Private, static and final methods, and those
+ * <p>Only calls from other beans are seen, as always with Spring's proxies. Private, static and final methods, and those
  * that return before their work is done (futures, publishers, Callable, emitters), are refused when the bean is made.
  */
 @Documented
@@ -54,7 +54,7 @@ public @interface Locked {
     String locks() default "";
 
     /**
-     * Whether the method may be called inside of a transaction. Then the lock is given back before that one commits,
+     * Whether the method may be called inside a transaction. Then the lock is released before that one commits,
      * which is right only if this method's work does not depend on it: as with a transaction of its own.
      *
      * @return false: such a call is refused

@@ -19,10 +19,10 @@ import rlock.redisson.RedissonLocks;
 /**
  * Spring Integration's locks by the RLOCK commands, renewed while they are held. {@code unlock} throws as other registries
  * do: IllegalStateException if this thread does not hold the lock, ConcurrentModificationException if it has lost it. A
- * thread that acquires a lost lock again is told first: {@code tryLock} returns false once, and {@code lock} throws.
+ * thread that acquires a lost lock again is warned first: {@code tryLock} returns false once, and {@code lock} throws.
  */
 public final class RlockLockRegistry implements ExpirableLockRegistry, RenewableLockRegistry {
-    /** What is set before a lock's name if the constructor is not told otherwise. */
+    /** The default prefix of a lock's name. */
     public static final String DEFAULT_PREFIX = "lock-registry:";
 
     private static final int DEFAULT_CAPACITY = 100_000;

@@ -1,2 +1,2 @@
-/** rlock's locks for Spring Boot, beside Redisson's own starter: {@link rlock.spring.Locked} and what belongs to it. */
+/** rlock's locks for Spring Boot, next to Redisson's own starter: {@link rlock.spring.Locked} and what belongs to it. */
 package rlock.spring;

@@ -15,7 +15,7 @@ public class Shipments {
     }
 
     // snippet: locked
-    /** Ships an order once, whoever asks. The lock is given back after the commit. */
+    /** Ships an order once, whichever host is asked. The lock is released after the commit. */
     @Locked("orders:#{#id}")
     @Transactional
     public boolean ship(long id) {
