@@ -290,7 +290,7 @@ fn a_holder_fits_the_layout() {
     assert_eq!(said(&format!("RELEASE k {}", "h".repeat(HOLDER_LEN_MAX + 1))), Err(Error::Holder));
 }
 
-/// The bounds of an argument, of which the maximum is not what any integer or any name may be.
+/// The bounds of an argument, unless its maximum is that of any integer or any name.
 #[test]
 fn errors_name_the_bounds_of_the_table() {
     let arguments = COMMANDS.iter().flat_map(|command| command.arguments);
@@ -362,7 +362,7 @@ fn the_page_has_each_error_of_the_tables() {
         assert!(lines.iter().any(|line| matches(pattern, line)), "no error is {pattern}");
     }
     for line in lines {
-        // These are told to clients that wait; the page says there when.
+        // Waiting clients get these; the page says there when.
         let is_told = line.starts_with("UNBLOCKED") || line.starts_with("TRYAGAIN another node");
         assert!(is_told || patterns.iter().any(|pattern| matches(pattern, line)), "the page lacks {line}");
     }

@@ -2,7 +2,7 @@
 //! `rlock_core::lock` must have given the same reply, left the same keys with the same leases, and published the same
 //! messages as the naive [`Reference`].
 //!
-//! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` beside this file and tried first from then on.
+//! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` next to this file and tried first from then on.
 
 mod hand_over;
 mod once;
@@ -32,7 +32,7 @@ enum Command {
     Answer { holder: usize, value: usize, keep: i64 },
 }
 
-/// What happens to a lock beside our commands.
+/// What happens to a lock other than by our commands.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Advance {
@@ -153,7 +153,7 @@ impl Lock {
     }
 }
 
-/// Lets time pass. The engine is not told of keys that end.
+/// Lets time pass. The ends of keys are not reported to the engine.
 fn pass<W>(world: &Memory<W>, ms: i64) {
     let mut keyspace = world.keyspace.borrow_mut();
     let now = keyspace.now() + ms.max(0);
@@ -279,7 +279,7 @@ fn acquire(lock: &Lock, holder: usize, side: Side, lease: i64, fenced: bool) -> 
     taken(holder, decision, |reply| reply)
 }
 
-/// What a grant says of the next waiter: whether anybody else is granted the lock beside this holder.
+/// What a grant says of the next waiter: whether another holder can be granted the lock, too.
 fn check_room(mut lock: Lock, holder: usize, effect: &lock::Effect, lease: i64) {
     lock.apply([(HOLDERS[holder], effect.changes)]);
     let others = HOLDERS.into_iter().filter(|other| *other != HOLDERS[holder]);

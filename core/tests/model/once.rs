@@ -1,4 +1,4 @@
-//! ONCE and ANSWER by their words, on a server in memory: who leads, who gets the answer, and when.
+//! ONCE and ANSWER by their words, on a server in memory: which caller leads, which one gets the answer, and when.
 
 use crate::{Told, config};
 use proptest::prelude::*;
@@ -160,7 +160,7 @@ fn by_ticket_the_event_says_that_there_is_an_answer() {
     assert_eq!(scene.say(2, &format!("CANCEL {SESSION} 7")), "*1 :1", "it was granted nothing");
 }
 
-/// An unattended ticket is granted nothing, and is told of an answer when it is attended again.
+/// An unattended ticket is granted nothing, and gets the event of an answer when it is attended again.
 #[test]
 fn an_unattended_ticket_gets_the_answer_too() {
     let mut scene = Scene::new();

@@ -31,7 +31,7 @@ enum Step {
         wait: Option<i64>,
         by_ticket: bool,
     },
-    /// The same in the name of whoever has this lock.
+    /// The same in the name of the lock's holder.
     AskAgain {
         of: usize,
         keys: u8,
@@ -328,7 +328,7 @@ impl Play {
         self.check();
     }
 
-    /// Hears who was told what.
+    /// Reads all outcomes.
     fn hear(&mut self) {
         while let Some(Answered { client, answer, .. }) = self.world.take_answered() {
             let is_granted = match answer {
@@ -389,7 +389,7 @@ impl Play {
         !waiter.keys.iter().any(|key| holder(&self.world, KEYS[*key]).as_deref() == Some(&*waiter.holder))
     }
 
-    /// Whether somebody is there to be told, and nobody else waits for any of its locks.
+    /// Whether it is attended, and none of its locks has another waiter.
     fn is_alone(&self, waiter: &Waiter) -> bool {
         let is_its = |queued: Queued<'_, Client>| match queued.recipient {
             SeenRecipient::Client(client) => Some(client.id) == waiter.client,

@@ -20,7 +20,7 @@ pub type World = Memory<Begun>;
 #[derive(Default)]
 pub struct Begun {
     pub last_client: Cell<u64>,
-    /// Which locks have begun, and for whom.
+    /// Which locks have begun, and their holders.
     pub begun: RefCell<Vec<(usize, String)>>,
     /// How often a lock was looked at.
     pub looks: Cell<usize>,

@@ -76,7 +76,7 @@ impl Play {
         self.ask(&asking, Some((of, &format!("{of}-{asked}"))));
     }
 
-    /// The same request once more, or the same ticket for another lock, or with another lease and perhaps a token.
+    /// The same request again, or the same ticket for another lock, or with another lease and perhaps a token.
     pub fn ask_again(&mut self, of: &str, ticket: usize, other: bool) {
         let Some(asked) = self.sessions.get(of).and_then(|session| self.asked.get(&session.number)) else { return };
         let (ticket, mut asking) = asked[ticket % asked.len()].clone();
@@ -137,7 +137,7 @@ impl Play {
         }
     }
 
-    /// Checks that a session is told what it must be, each time the same.
+    /// Checks that a session gets the events that it must get, each time the same.
     fn check_told(&mut self, number: u64, connection: u64, told: &[(Event, Option<i64>)], expected: Vec<Told>) {
         let names = |told: &[(u64, String)]| format!("{told:?}");
         let expected_names: Vec<_> = expected.iter().map(|(seq, ticket, _)| (*seq, ticket.clone())).collect();

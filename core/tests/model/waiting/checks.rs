@@ -103,7 +103,7 @@ impl Play {
         }
     }
 
-    /// Only what a client was granted that was gone before it could be told.
+    /// Only grants whose client was gone before its reply was sent.
     fn given_back(&mut self, lock: usize, holder: &str, side: Side) {
         let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
         self.granted_to_the_dead.remove(of_the_dead.unwrap_or_else(|| panic!("{holder}'s lock is released by nobody")));
@@ -126,7 +126,7 @@ impl Play {
         self.woken.push_back(call);
     }
 
-    /// A lock for which only those wait whom nobody attends is free to everybody else.
+    /// A lock with unattended waiters only is free to everyone else.
     pub fn check_refusal(&self, lock: usize, holder: &str, side: Side) {
         let nobody = |waiting: &Waiting| waiting.lock != lock || !(waiting.is_dismissed || self.is_attended(waiting));
         let is_free = self.world.is_free_to(lock, holder, side) && self.waiting().iter().all(nobody);

@@ -6,7 +6,7 @@
 //! that the table keeps, the keys, and what is under way; numbers count by their order and times by what is left, as
 //! nothing else matters of them. What the reference remembers beyond that is not part of it.
 //!
-//! In each state everything is checked that is checked in random histories; and that whoever waits still gets the lock
+//! In each state everything is checked that is checked in random histories; and that every waiter still gets the lock
 //! once those before it give it up.
 //!
 //! `EXPLORE_STEPS` asks for longer histories: `make explore`.
@@ -72,7 +72,7 @@ fn alphabet(one: Side, other: Side) -> Vec<Step> {
     ]
 }
 
-/// What matters of a grace, with fewer things beside it.
+/// What matters of a grace, with few other things.
 fn alphabet_of_grace(one: Side, other: Side) -> Vec<Step> {
     let is_left_out = |step: &Step| {
         let is_of_sessions = matches!(step, Step::AskAgain { .. } | Step::Cancel { .. } | Step::NextAnswerIsLost);
@@ -87,7 +87,7 @@ fn alphabet_of_grace(one: Side, other: Side) -> Vec<Step> {
     alphabet
 }
 
-/// The first holder asks once more, and waits.
+/// The first holder asks again, and waits.
 fn ask_again(side: Side) -> Step {
     Step::Ask { lock: 0, holder: 0, side, lease: LEASE, wait: Some(0), max: None }
 }
@@ -140,7 +140,7 @@ fn leads_to_new_state(history: &[u8], alphabet: &[Step], seen: &Mutex<HashSet<u6
     is_new
 }
 
-/// Those who wait and can be told get the lock, one after the other, as soon as each holder's lock is broken.
+/// Attended waiters get the lock, one after the other, as soon as each holder's lock is broken.
 fn everyone_gets_the_lock(play: &mut Play) {
     play.take(&Step::PauseEnds);
     play.take(&Step::SetGrace(0));
@@ -179,7 +179,7 @@ fn state(play: &Play) -> u64 {
     hasher.finish()
 }
 
-/// Numbers of which only the order matters are replaced by their places in it, and times by what is left.
+/// Numbers whose order alone matters are replaced by their places in it, and times by the time left.
 fn canonical(text: &str, now: i64) -> String {
     let (mut pieces, mut numbers) = (Vec::new(), [const { Vec::new() }; 4]);
     let (mut word, mut rest) = ("", text);

@@ -2,7 +2,7 @@
 //! are served, while leases end, keys go, connections break, writes are paused and the server changes its role; with a
 //! clock that the test moves.
 //!
-//! What is checked is what waiting is for. What a session is told, and when somebody is there to be told, is compared
+//! The checks are the purposes of waiting. What a session gets, and when it is attended, is compared
 //! with a naive reference that was written from the contract alone.
 //!
 //! Here is what may happen. [`world`] is where waiters are served, [`play`] and [`calls`] take the steps,
@@ -46,7 +46,7 @@ enum Step {
         wait: i64,
         max: Option<usize>,
     },
-    /// A ticket's request is sent once more; or its name is, for another lock.
+    /// A ticket's request is sent again; or its name is, for another lock.
     AskAgain {
         session: usize,
         ticket: usize,
@@ -64,7 +64,7 @@ enum Step {
         lease: i64,
     },
     Events(EventsAsked),
-    /// Takes tickets back, of all that were ever asked for.
+    /// Takes tickets back, of all that were asked for so far.
     Cancel {
         session: usize,
         tickets: Vec<usize>,
@@ -93,7 +93,7 @@ enum Step {
     HangUp {
         waiter: usize,
     },
-    /// The next client that is granted the lock is gone before it can be told.
+    /// The next client that is granted the lock is gone before its reply is sent.
     NextOneDies,
     Advance {
         ms: i64,
@@ -101,7 +101,7 @@ enum Step {
     ForeignDelete {
         lock: usize,
     },
-    /// Somebody on call breaks the lock.
+    /// An operator breaks the lock.
     Break {
         lock: usize,
     },
@@ -112,7 +112,7 @@ enum Step {
     /// Another server has failed, and this one takes its place.
     BecomeMaster,
     SetGrace(i64),
-    /// The server stood still, and grants and renews nothing for so long.
+    /// The server stalled, and grants and renews nothing for this time.
     StandsStill(i64),
     /// From now on a turn of the server lasts for so many things.
     Turn(u32),
@@ -137,7 +137,7 @@ enum Ack {
     None,
     All,
     AllBut(u64),
-    /// One more than was told.
+    /// One more than was sent.
     TooMany,
 }
 
@@ -173,7 +173,7 @@ fn step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// With sessions, and two locks, the first of which is asked for more.
+/// With sessions, and two locks, with more requests for the first one.
 fn session_step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     let lock = || prop_oneof![3 => Just(0_usize), 1 => Just(1_usize)];
     let holder = || 0..HOLDERS.len();

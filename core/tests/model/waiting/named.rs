@@ -6,7 +6,7 @@ use super::{Ack, EventsAsked, Step, play};
 use crate::permit;
 use rlock_core::lock::{Outcome, Side};
 
-/// Ann has the lock, bob and cid wait; ann gives it to bob, whose client is gone before it can be told.
+/// Ann has the lock, bob and cid wait; ann's release grants it to bob, whose client is gone before its reply is sent.
 fn bob_dies_before_being_told(paused: bool) {
     let mut play = Play::new();
     for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
@@ -49,7 +49,7 @@ fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
     Step::Ask { lock: 0, holder, side, lease: 1, wait, max: None }
 }
 
-/// With a bound, and one who waits by a ticket: what is turned away leaves nothing behind, and what waits already stays.
+/// With a bound, and a waiter by ticket: a refused request leaves nothing behind, and present waiters stay.
 #[test]
 fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
     let mut play = Play::new();
@@ -84,7 +84,7 @@ fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
     play.end();
 }
 
-/// The last who waited is let go by the very command that comes to wait, and this is all that its turn allows.
+/// The last waiter is dismissed by the very command that comes to wait, and this is all that its turn allows.
 #[test]
 fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
     play(&[
@@ -99,7 +99,7 @@ fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
     ]);
 }
 
-/// Bob waits before cid, and asks once more: from another connection, and by tickets.
+/// Bob waits before cid, and asks again: from another connection, and by tickets.
 #[test]
 fn a_later_request_of_a_holder_takes_the_place_of_the_earlier_one() {
     let ask = |holder, wait| Step::Ask { lock: 0, holder, side: Side::Plain, lease: 100_000, wait, max: Some(2) };
@@ -138,8 +138,8 @@ fn a_later_request_of_a_holder_takes_the_place_of_the_earlier_one() {
     play.end();
 }
 
-/// Another failover within a grace: who waits for what is its own already is let in when the grace is over, and not only
-/// behind those who wait for it.
+/// Another failover within a grace: a waiter for its own lock is granted it when the grace is over, and not only behind the
+/// waiters that wait for it.
 #[test]
 fn a_grace_that_begins_anew_forgets_nobody() {
     let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };

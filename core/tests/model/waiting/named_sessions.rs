@@ -165,7 +165,7 @@ fn a_cancel_that_takes_several_turns_is_answered_in_the_last_one() {
     }
 }
 
-/// Dan's and bob's tickets wait, and nobody attends their session, when bob asks in another way.
+/// Dan's and bob's tickets wait in an unattended session when bob asks in another way.
 #[test]
 fn a_request_from_elsewhere_takes_the_place_of_an_unattended_ticket() {
     let history = [
@@ -186,7 +186,7 @@ fn a_request_from_elsewhere_takes_the_place_of_an_unattended_ticket() {
         assert_eq!(told, [("one-1", Outcome::Replaced)]);
         play.end();
     }
-    // Who does not wait takes no place: the ticket waits on, and has its turn.
+    // A request that does not wait takes no place: the ticket waits on, and has its turn.
     let play = Play::new().on(&history).on(&[release(ANN), release(CID), ask(BOB, Side::Plain, None), calls(0)]);
     assert_eq!((play.inside(), play.waiting().len()), (vec!["bob:1".to_owned()], 2));
     let play = play.on(&[release(BOB), release(DAN)]);
@@ -194,7 +194,7 @@ fn a_request_from_elsewhere_takes_the_place_of_an_unattended_ticket() {
     play.end();
 }
 
-/// Nobody reads what the first session is told, so its tickets are passed over.
+/// The first session does not read its events, so its tickets are passed over.
 #[test]
 fn a_session_that_does_not_read_is_passed_over_until_it_does() {
     let most = EVENTS_UNREAD_MAX;
@@ -245,7 +245,7 @@ fn readers_are_let_in_each_time_the_writer_before_them_is_left() {
     play.end();
 }
 
-/// A newcomer comes past the writer whom nobody attends before the server has come to that.
+/// A newcomer passes the unattended writer before the server has noticed that.
 #[test]
 fn a_newcomer_leaves_no_reader_asleep_behind_a_writer_that_it_passes_over() {
     let play = Play::new().on(&[
@@ -298,7 +298,7 @@ fn who_is_left_once_more_is_looked_at_from_the_beginning() {
     play.end();
 }
 
-/// Nobody attends the only ticket that waits when cid comes, and the lease is shorter than it was when that came.
+/// The only ticket is unattended when cid comes, and the lease is shorter than it was when that came.
 #[test]
 fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
     let lease = |lease| Step::Ask { lock: 0, holder: ANN, side: Side::Plain, lease, wait: None, max: None };
@@ -348,7 +348,7 @@ fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
     play.end();
 }
 
-/// Ann has the lock, and waits for it once more in a grace, behind bob. When it is over nothing but ann can free the lock.
+/// Ann has the lock, and waits for it again in a grace, behind bob. When it is over nothing but ann can free the lock.
 #[test]
 fn who_waits_for_its_own_lock_in_a_grace_is_let_in_when_it_is_over() {
     for side in [Side::Plain, Side::Write, Side::Read] {

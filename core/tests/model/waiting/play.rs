@@ -20,11 +20,11 @@ const TURNS: usize = 10_000;
 pub struct Play {
     pub world: World,
     pub engine: Engine<Client>,
-    /// Every blocked client that was kept, and how each was let go.
+    /// Every blocked client that was kept, and how each was unblocked.
     pub let_go: BTreeMap<u64, Option<Outcome>>,
-    /// Of every client that was ever blocked.
+    /// Of every client that was blocked so far.
     pub clients: BTreeMap<u64, Ticket>,
-    /// The blocked clients that the server has not told yet what became of them.
+    /// The blocked clients without a reply so far.
     pub untold: VecDeque<(u64, Option<Outcome>)>,
     pub sessions: Sessions,
     pub is_replica: bool,
@@ -36,9 +36,9 @@ pub struct Play {
     pub woken: VecDeque<u64>,
     /// The calls that may be woken without any news: taken over from, or of sessions that have ended.
     pub superseded: BTreeSet<u64>,
-    /// Everything that sessions were told, and on which connection.
+    /// All events that sessions got, and on which connection.
     pub told: Vec<(u64, u64, String, Outcome)>,
-    /// What was left of the lease, of each grant that was told.
+    /// The ms left of the lease of each grant in an event.
     pub left_ms: Vec<i64>,
     /// Every ticket that was asked for, with its wish, by the number of its session.
     pub asked: BTreeMap<u64, Vec<(String, Asking)>>,
@@ -282,7 +282,7 @@ impl Play {
         }
     }
 
-    /// Whoever had the lock has it no longer; who has it now has it from the queue, and whole.
+    /// The former holder no longer has the lock; the present one has it from the queue, and whole.
     fn break_up(&mut self, lock: usize) {
         let waiting: Vec<_> = self.waiting().into_iter().filter(|waiting| waiting.lock == lock).collect();
         // To pass others over may take longer than this turn.
@@ -397,7 +397,7 @@ impl Play {
         assert!(as_many <= most, "no more wait than may");
         assert!(wait.is_some() && (is_anew || max.is_none_or(|max| ahead < max)), "{asking:?} waits behind {ahead}");
         assert!(!self.waits(lock, holder), "{holder} waits twice");
-        // In a grace a writer that reads as well may wait to write once more.
+        // In a grace a writer that reads as well may wait to write again.
         let writes = self.world.held(lock, holder, Side::Write).is_some();
         assert!(!(side == Side::Write && self.is_reading(lock, holder) && !writes), "{holder} waits for itself");
         Some(who)
@@ -483,7 +483,7 @@ impl Play {
         assert!(lost.is_none(), "{holder} releases what {lost:?} has");
     }
 
-    /// Whether the command has let anyone in who waited, perhaps under the same name.
+    /// Whether the command has granted the lock to a waiter, perhaps under the same name.
     fn has_granted(&self) -> bool {
         self.world.watcher.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
     }
@@ -532,7 +532,7 @@ impl Play {
         }
     }
 
-    /// The server gets to tell clients what became of them; one of them may be gone by then.
+    /// The server sends replies; one of the clients may be gone by now.
     pub fn hear(&mut self) {
         self.world.watch(&self.engine);
         if let Some(news) = self.engine.take_grace_news(&self.world) {

@@ -1,10 +1,10 @@
 //! A session as the contract tells it (docs/commands.md, *Sessions*), written as plainly as it can be: a list of
-//! events, searched anew for each question. It knows nothing of queues; only of what a process must be told, and when
-//! somebody is there to be told.
+//! events, searched from the start for each question. It knows nothing of queues; only which events a process must get, and
+//! when it is attended.
 //!
 //! Three things stand in no contract, and are here as they were decided: a call of a session that seems to read nothing
 //! waits for a few ms only; what was sent before a take-over is answered empty; and a session whose end a server finds
-//! late, since it stood still, has some time more.
+//! late, since it stalled, has some time more.
 
 use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::NoSession;
@@ -15,7 +15,7 @@ pub const MOST_SESSIONS: usize = 2;
 /// So many connections are remembered that were cut off.
 const CUT_OFF_MAX: usize = 8;
 
-/// With more events than this not acknowledged, nobody seems to read them.
+/// With more unacknowledged events than this, the process seems not to read them.
 const UNREAD: usize = 1_000;
 
 /// All sessions that are open, by name.
@@ -42,7 +42,7 @@ pub struct Session {
     /// The last connections on which a call waited when another took over, and whether the server had done with that call
     /// when it last came to its own work.
     cut_off: Vec<(u64, CutOff)>,
-    /// Until then it need not have ended, since the server stood still.
+    /// Until then it need not have ended, since the server stalled.
     reprieve: UnixMs,
     is_reprieved: bool,
 }
@@ -64,13 +64,13 @@ pub struct WaitingCall {
 struct Event {
     seq: u64,
     ticket: String,
-    /// What it may be; exactly one once it was told.
+    /// What it may be; exactly one once it was sent.
     outcomes: Vec<Outcome>,
     /// On the present connection.
     is_told: bool,
 }
 
-/// What a process is told: number, ticket, and the outcomes that would be right.
+/// What a process gets: number, ticket, and the outcomes that would be right.
 pub type Told = (u64, String, Vec<Outcome>);
 
 impl Session {
@@ -89,7 +89,7 @@ impl Session {
         now >= self.reprieve.max(self.seen + self.ttl) + self.ttl / 2
     }
 
-    /// A server that finds the end of a session late has stood still: then the process has some time more to be heard.
+    /// A server that finds the end of a session late has stalled: then the process has some time more to give a sign of life.
     pub fn server_goes_on(&mut self, now: UnixMs) {
         let end = if self.is_reprieved { self.reprieve } else { self.seen + self.ttl };
         if now - end > self.ttl / 10 {
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// What a connection is told now: nothing, if it is not the session's.
+    /// What a connection gets now: nothing, if it is not the session's.
     pub fn tell(&mut self, connection: u64) -> Vec<Told> {
         if self.connection != Some(connection) {
             return Vec::new();
@@ -186,7 +186,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the event that there was of this ticket told of a grant.
+    /// Returns whether the event of this ticket was a grant.
     pub fn cancelled(&mut self, ticket: &str) -> Option<bool> {
         let place = self.events.iter().position(|event| event.ticket == ticket)?;
         let event = self.events.remove(place);

@@ -37,7 +37,7 @@ const MOST_TICKETS: usize = 8;
 
 pub type World = Memory<Seen>;
 
-/// Who waits.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     Client(u64),
@@ -56,7 +56,7 @@ pub struct Waiting {
     pub deadline: Option<UnixMs>,
     pub is_dismissed: bool,
     pub is_cancelled: bool,
-    /// Whether its holder asks once more, just now.
+    /// Whether its holder asks again, just now.
     pub is_asked_anew: bool,
 }
 
@@ -78,15 +78,15 @@ pub enum Happening {
     Left(Left),
     /// A ticket that its session had named is taken back. Next it leaves its queue, if it waited.
     TakenBack(Named, bool),
-    /// A client is told what became of the tickets that it has taken back.
+    /// A client gets the outcomes of the tickets that it has taken back.
     CancelAnswered(u64, Vec<Cancelled>),
     /// A session is no more.
     SessionEnded(&'static str),
-    /// What a client was granted that was gone before it could be told is released.
+    /// A grant whose client was gone before its reply was sent is released.
     GivenBack(usize, &'static str, Side),
     /// A session's call is to be answered.
     Woken(u64),
-    /// A blocked client is answered, or let go without an answer.
+    /// A blocked client is answered, or unblocked without an answer.
     LetGo(u64, Option<Outcome>),
 }
 
@@ -94,7 +94,7 @@ pub enum Happening {
 pub struct Came {
     pub holder: &'static str,
     pub was_inside: bool,
-    /// Those who wait for the lock at this moment.
+    /// The waiters for the lock at this moment.
     pub waiting: Vec<Waiting>,
 }
 
@@ -112,7 +112,7 @@ pub struct Granting {
 #[derive(Debug)]
 pub struct Left {
     pub waiter: Waiting,
-    /// Those who came before it and wait for the same lock.
+    /// Earlier waiters for the same lock.
     pub ahead: Vec<Waiting>,
     /// Of its lock.
     pub left_ms: i64,
@@ -134,7 +134,7 @@ pub struct Seen {
     last_id: Cell<u64>,
     /// The open sessions, and which tickets to be taken back were in use, when the engine was last watched.
     before: RefCell<(Vec<&'static str>, Vec<Named>)>,
-    /// Who waits, in the order of coming.
+    /// All waiters, in the order of arrival.
     pub waiting: RefCell<Vec<Waiting>>,
     /// Tickets that commands under way take back.
     pub named: RefCell<Vec<Named>>,
@@ -179,7 +179,7 @@ impl Watcher for Seen {
         let [(_, holder, changes), ref next @ ..] = commit.changes[..] else { panic!("a commit without changes") };
         assert_eq!(next.len(), usize::from(commit.hands_over), "here are requests for one lock: see `sets.rs`");
         let named = std::str::from_utf8(holder).unwrap();
-        // A break is in nobody's name.
+        // A break has no holder.
         let side = if holder.is_empty() { None } else { world.side_of(lock, named, &changes) };
         let was_inside = world.is_inside(lock, named);
         apply();
@@ -440,7 +440,7 @@ pub trait Look {
         lock::acquire(&view, &wish, ahead, self.grace(), self.world().now())
     }
 
-    /// Whether the lock would be granted if nobody were before.
+    /// Whether the lock would be granted if no waiter were before.
     fn is_free_to(&self, lock: usize, holder: &str, side: Side) -> bool {
         let wish = Wish { holder: (), side, lease: Lease::from_ms(1).unwrap(), fenced: false };
         matches!(self.decide(lock, holder, wish, Ahead::Nobody), Ok(Verdict::Granted(_)))
