@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/check-words.sh [--list WORD]: counts words that readers stumble over, in comments and in pages, and fails if there
+# scripts/check-words.sh [--list WORD | --sample SEED]: counts words that readers stumble over, in comments and in pages, and fails if there
 # are more of one than scripts/words.txt allows. An allowance may only fall: lower it when a count has fallen.
 #
-# --list WORD: where a word of scripts/words.txt is, instead.
+# --list WORD: where a word of scripts/words.txt is, instead. --sample SEED: twenty lines chosen by the seed, to be read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,6 +41,13 @@ for where in comments pages; do cut -f 2- "$place/$where.lines" >"$place/$where"
 if [ "${1:-}" = --list ]; then
     pattern=$(awk -F'\t' -v name="$2" '$1 == name { print $4 }' scripts/words.txt)
     grep -hiwE "${pattern:-$2}" "$place/comments.lines" "$place/pages.lines"
+    exit
+fi
+
+if [ "${1:-}" = --sample ]; then
+    for where in comments pages; do
+        grep -E '([a-z]+ ){7}' "$place/$where.lines" | shuf -n 10 --random-source=<(yes "$2")
+    done
     exit
 fi
 
