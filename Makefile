@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore spec core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs clean
+.PHONY: sim explore spec core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs site clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -242,7 +242,7 @@ chaos-mutants: setup ## check that chaos catches builds with one defect each; so
 nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, all Redissons, mutants, peers, chaos
 	@printf 'make %s\n' test-checked package test-minimum-rust test-matrix test-platforms test-redisson test-javas test-packages dist test-dist test-images \
 		test-dev test-deploys test-fencing test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore spec core-mutants sim-mutants client-mutants \
-		chaos-mutants chaos-long | scripts/steps.sh --all
+		chaos-mutants chaos-long site | scripts/steps.sh --all
 
 test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
