@@ -1,6 +1,6 @@
-# Shortcuts only: whatever is more than a line is in scripts/, and cargo knows the rest.
+# Only shortcuts: longer things are in scripts/, and cargo does the rest.
 
-# To another make than GNU's this is an error that ends it; to GNU's it is a rule that nobody uses.
+# For another make this is an error that ends it; for GNU make it is an unused rule.
 .error these rules are for GNU make. Where this is not it, type gmake, or as root apt-get install make, then make:
 
 # rustup's place, which is on the PATH of a login shell only. Another Rust there does not come first: scripts/setup.sh.
@@ -10,7 +10,7 @@ export PATH := $(if $(wildcard $(cargo_bin)/rustup),$(cargo_bin):$(PATH),$(PATH)
 # Also where cargo and the scripts look by themselves.
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-# Nobody has tried a Mac; but this is what cargo calls it there.
+# Untested on macOS, but this is cargo's name for it there.
 library := librlock$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 
 # Absolute, because the tests and the server look from other directories.
@@ -19,7 +19,7 @@ export RLOCK_MODULE := $(target)/release/$(library)
 # Tests wait more than they work.
 export RUST_TEST_THREADS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3)))
 
-# A system such as Alpine has none of its own.
+# Some systems, for example Alpine, have none.
 ifeq ($(shell command -v bash 2>/dev/null),)
 $(error the scripts of rlock need bash. Install it, as root: apt-get install bash, or apk add bash, or dnf install bash)
 endif
@@ -125,7 +125,7 @@ package: ## pack and build the client and the command as a registry would get th
 test-matrix: setup module ## run the server tests on all servers of docs/servers.md; some: SERVERS="redis-8.2 newest"
 	@scripts/test-matrix.sh $(SERVERS)
 
-# Tests whose result depends on the server. All others exercise rlock alone.
+# Tests whose result depends on the server. All others only exercise rlock.
 differs := cluster followers grace inspect info loading metadata notifications other_modules panics publishing replication \
 	selected_database unfit_servers killed life telling
 
@@ -174,7 +174,7 @@ test-minimum-rust: setup ## compile everything with the oldest Rust that Cargo.t
 	@scripts/test-minimum-rust.sh
 
 systems := x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-apple-darwin aarch64-apple-darwin
-check-systems: ## check that the client for Rust compiles for Windows and macOS, without TLS, whose C needs a compiler for these
+check-systems: ## check that the client for Rust compiles for Windows and macOS, without TLS, whose C code needs a compiler for these
 	rustup target add $(systems)
 	cargo check --locked -p rlock-client --no-default-features --features blocking,commands $(systems:%=--target %)
 
@@ -191,11 +191,11 @@ deb: stage ## build Debian packages of the module and of the command: target/pac
 tarball: stage ## build an archive of both for other systems: target/packages/rlock-VERSION-linux-ARCH.tar.gz
 	@packaging/tarball.sh
 
-wheel: stage ## build a package of both for those who have Python: target/packages/rlock_server-VERSION-*.whl
+wheel: stage ## build a package of both for machines with Python: target/packages/rlock_server-VERSION-*.whl
 	@scripts/setup.sh clients python
 	@packaging/wheel.sh
 
-dist: dist-clients ## build and pack all that is published, for x86-64 and arm64, glibc and musl; some: TARGETS="aarch64-unknown-linux-musl"
+dist: dist-clients ## build and pack everything that is published, for x86-64 and arm64, glibc and musl; some: TARGETS="aarch64-unknown-linux-musl"
 	@scripts/dist.sh $(TARGETS)
 
 test-dist: ## install the packages of make dist on a bare Debian for arm64, under qemu, and take locks there, as root
@@ -244,7 +244,7 @@ nightly: setup ## run what .ci/run leaves out, for hours, as root: all servers, 
 		test-dev test-deploys test-fencing test-peers test-own-suites test-sanitized test-monitoring test-miri check-systems deny explore spec core-mutants sim-mutants client-mutants \
 		chaos-mutants chaos-long site | scripts/steps.sh --all
 
-test-redisson: setup module ## test the commands beside Redisson itself, in each pinned version; one: REDISSON="redisson-4"
+test-redisson: setup module ## test the commands together with Redisson itself, in each pinned version; one: REDISSON="redisson-4"
 	@scripts/setup.sh clients java
 	@scripts/test-redisson.sh $(REDISSON)
 

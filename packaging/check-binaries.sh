@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# packaging/check-binaries.sh: what must hold for every binary that is shipped, whatever compiler made it, and for whichever
-# machine.
+# packaging/check-binaries.sh: what must hold for every shipped binary, for every compiler and machine.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
@@ -31,7 +30,7 @@ for binary in "$module" "$command"; do
         wrong "$binary is for another machine"
     [[ $(readelf -SW "$binary") != *.symtab* ]] || wrong "$binary is not stripped"
 
-    # Paths of this machine. / itself, or the home of a user who has none, would be in everything.
+    # Paths of this machine. Without / itself, or the home of a user that has none: every binary contains those.
     for private in "$PWD" "$target" "$HOME" "${CARGO_HOME:-$HOME/.cargo}" "$(rustc --print sysroot)"; do
         [ ${#private} -gt 4 ] || private="$private/."
         found=$(strings --all "$binary" | grep -F -- "$private") || continue

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# packaging/deb.sh: packs what packaging/build.sh has built as Debian packages: rlock-module, which servers load, and
-# rlock, the command.
+# packaging/deb.sh: packs what packaging/build.sh has built as Debian packages: rlock-module, for servers, and rlock,
+# the command.
 #
-# With dpkg-deb alone: there is nothing to configure, and no service.
+# Only with dpkg-deb: there is nothing to configure, and no service.
 #
-# The maintainer is who builds them: DEBFULLNAME and DEBEMAIL, as Debian's own tools have it, else git's user.
+# The maintainer is the builder: DEBFULLNAME and DEBEMAIL, as for Debian's own tools, or else git's user.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
@@ -13,7 +13,7 @@ x86_64) architecture=amd64 ;;
 aarch64) architecture=arm64 ;;
 *) architecture=$(dpkg --print-architecture) ;;
 esac
-# A version such as 1.0.0-rc.1 comes before 1.0.0.
+# A version like 1.0.0-rc.1 comes before 1.0.0.
 deb_version=${version/-/\~}-1
 maintainer_name=${DEBFULLNAME:-$(git config user.name 2>/dev/null || echo "rlock maintainers")}
 maintainer_mail=${DEBEMAIL:-${EMAIL:-$(git config user.email 2>/dev/null || echo "rlock@localhost")}}
@@ -25,7 +25,7 @@ trap 'rm -rf "$place"' EXIT
 
 # put MODE FILE PATH
 put() { install -D -m "$1" "$2" "$root/$3"; }
-# put_packed FILE PATH: as Debian wants what is read by people. Without the time, as that is not the same each time.
+# put_packed FILE PATH: in Debian's format for documentation. Without the time, which would differ each time.
 put_packed() {
     mkdir -p "$(dirname "$root/$2")"
     gzip --no-name -9 --stdout "$1" >"$root/$2.gz"
@@ -59,7 +59,7 @@ copyright() {
     sed '1,/^Copyright/d; s/^$/./; s/^/ /' LICENSE | tail -n +2
 }
 
-# pack PACKAGE BINARY: the fields of its file in packaging/debian, and those that can be found out.
+# pack PACKAGE BINARY: the fields of its file in packaging/debian, and the computed ones.
 pack() {
     local package=$1 binary=$2 control=$root/DEBIAN glibc gcc depends=()
     glibc=$(needs GLIBC "$binary") gcc=$(needs GCC "$binary")

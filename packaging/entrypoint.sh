@@ -1,7 +1,7 @@
 #!/bin/sh
-# packaging/entrypoint.sh [COMMAND [ARGUMENT...]]: the ENTRYPOINT of Valkey's image with rlock. It takes what the image's own
-# entrypoint takes: options, a configuration file, or any other command. It adds --loadmodule to the command line of a server
-# that does not load rlock already, and leaves all else to the image's own, docker-entrypoint.sh.
+# packaging/entrypoint.sh [COMMAND [ARGUMENT...]]: the ENTRYPOINT of Valkey's image with rlock. It accepts what the
+# image's own entrypoint accepts: options, a configuration file, or any other command. It adds --loadmodule to the
+# command line of a server that does not load rlock already, and then runs the image's own docker-entrypoint.sh.
 set -e
 
 module=/usr/lib/redis/modules/librlock.so

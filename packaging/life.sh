@@ -8,7 +8,7 @@ directory=$1 here=$(dirname "$(realpath "$0")")
 shift
 servers=("$@")
 
-# It removes what servers and shells have left, which elsewhere is somebody's.
+# It removes files of servers and shells, which on another machine belong to a user.
 [ "${RLOCK_THROWN_AWAY:-}" = yes ] || { echo "life: only for a Debian that is thrown away: make test-packages" >&2 && exit 1; }
 
 step() { echo "-- $*"; }
@@ -21,7 +21,7 @@ install() {
     apt-get install -qq -y --no-install-recommends "$@" >/var/log/life 2>&1 || { cat /var/log/life && wrong "apt install $*"; }
 }
 
-# All that a package may leave behind, but what apt and dpkg keep for themselves.
+# Everything that a package may leave behind, except apt's and dpkg's own files.
 files() {
     find / -xdev \( -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/cache -o -path /var/log -o -path /tmp \
         -o -path /srv -o -path /run \) -prune -o -print | sort

@@ -3,8 +3,8 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-# PLATFORM: for which machine and C library it is packed, by the name that Rust has for them, such as
-# aarch64-unknown-linux-musl; else for this one. scripts/dist.sh sets it.
+# PLATFORM: the machine and C library to pack for, by Rust's name, for example aarch64-unknown-linux-musl; by default
+# this machine's. scripts/dist.sh sets it.
 platform=${PLATFORM:-}
 machine=${platform:-$(uname -m)-unknown-linux-gnu}
 libc=${machine##*-} machine=${machine%%-*}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # packaging/third-party.sh: lists the crates that are linked into the module and the command, with the texts of their
-# licenses, which ask for that. Each text once, however many crates bring it.
+# licenses, which require that. Each text appears once.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 

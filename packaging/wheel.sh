@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# packaging/wheel.sh: packs what packaging/build.sh has built as a wheel, for those who have Python and no compiler: the
-# command rlock, the module, and rlock-module-path, which tells servers where the module is.
+# packaging/wheel.sh: packs what packaging/build.sh has built as a wheel, for machines with Python and no compiler: the
+# command rlock, the module, and rlock-module-path, which prints the module's path.
 #
-# With Python's own library alone: a wheel is a zip file with a list of what is in it.
+# Only with Python's standard library: a wheel is a zip file with a list of its content.
 set -euo pipefail
 . "$(dirname "$0")/place.sh"
 
 # pip takes the wheel where the C library is at least that.
 glibc=$(needs GLIBC "$stage/librlock.so" "$stage/rlock")
 if [ "$libc" = musl ]; then tag=musllinux_1_2 needed="musl 1.2"; else tag=manylinux_${glibc/./_} needed="glibc $glibc"; fi
-# A version such as 1.0.0-rc.1 is 1.0.0rc1 there.
+# A version like 1.0.0-rc.1 is 1.0.0rc1 there.
 wheel_version=${version/-rc./rc}
 wheel=$packages/rlock_server-$wheel_version-py3-none-${tag}_$machine.whl
 rm -f "$packages"/rlock_server-*"${tag%%_*}"*"_$machine.whl"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/adapters.sh [--deploys] [python] [node] [go] [java]: builds these clients, or all, in target/clients, and prints for
-# each the line by which the suite in clients/conformance finds its adapter: name=command. With --deploys, Rust's client is
-# built, too, and the lines are those of the programs for its test `deploys`.
+# scripts/adapters.sh [--deploys] [python] [node] [go] [java]: builds these clients, or all, in target/clients, and
+# prints for each the line with which the suite in clients/conformance finds its adapter: name=command. With --deploys,
+# it also builds Rust's client, and the lines are for the programs of its test `deploys`.
 #
-# So RLOCK_ADAPTERS=$(scripts/adapters.sh) is all that `cargo test -p rlock-conformance` and the chaos need to take them.
+# So RLOCK_ADAPTERS=$(scripts/adapters.sh) is enough for `cargo test -p rlock-conformance` and for chaos.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ python_adapter() {
     commands "$bin/python clients/python/tests/adapter.py" "$bin/python clients/python/examples/deploy.py"
 }
 
-# In a copy, as Node looks for packages beside the program.
+# In a copy, since Node looks for packages next to the program.
 node_adapter() {
     cargo build --quiet --profile binding -p rlock-node
     mkdir -p "$work/node"

@@ -1,12 +1,13 @@
-# scripts/bare.sh, to be sourced: a Debian with nothing on it, and how something is done in it.
+# scripts/bare.sh, to be sourced: a minimal Debian, and how to run commands in it.
 #
-# On a machine that is worked on, nobody notices that a program is needed which nothing installs. So: the smallest Debian
-# that there is, in target/bare.
+# On a developer's machine a missing dependency goes unnoticed. So this is the smallest Debian that exists, in
+# target/bare.
 #
-# All runs in name spaces of its own for processes and mounts. These end with it, however it ends: nothing is ever
-# mounted on the machine itself, and nothing goes on. Making them takes root.
+# Everything runs in its own name spaces for processes and mounts. These end with it, however it ends: nothing is
+# mounted on the machine itself, and no process stays. Creating them needs root.
 #
-# Who sources this calls in_name_spaces first, and has then $work, a directory, and `fail`, which ends the script.
+# A script that sources this calls in_name_spaces first, and then has $work, a directory, and `fail`, which ends the
+# script.
 . scripts/private-apt.sh
 
 name=${0##*/} name=${name%.sh}
@@ -19,7 +20,7 @@ fail() {
     exit 1
 }
 
-# in_name_spaces "$@": goes on as the first process of name spaces. The script starts anew there, with its arguments.
+# in_name_spaces "$@": continues as the first process of new name spaces. The script restarts there, with its arguments.
 in_name_spaces() {
     [ "${RLOCK_BARE:-}" != inside ] || { rm -rf "$work" && mkdir -p "$work" && return; }
     [ "$(id -u)" = 0 ] || { echo "$name: only root may do this: it mounts and changes its root directory" >&2 && exit 1; }
@@ -31,7 +32,7 @@ in_name_spaces() {
     space=""
     trap '[ -z "$space" ] || { kill -KILL "$space"; wait "$space"; } 2>/dev/null || true' EXIT
     trap 'exit 130' INT TERM HUP
-    # The first process of the name space ends with unshare, that with this script, and all others with the first.
+    # The first process of the name space ends with unshare, unshare with this script, and all others with the first.
     RLOCK_BARE=inside setpriv --pdeathsig KILL \
         unshare --mount --pid --fork --kill-child --mount-proc "$0" "$@" </dev/null &
     space=$!
@@ -62,7 +63,7 @@ bare_debian() {
             'Label: Debian-Security' | sort -u
     } >"$root/etc/apt/sources.list"
 
-    # How this machine gets at the network: names, proxies, and whom it trusts.
+    # How this machine reaches the network: names, proxies, and trusted certificates.
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
     apt-config dump | grep -E '^Acquire::(https?|Retries|Check-)' >"$root/etc/apt/apt.conf.d/90network" || true
     surroundings=(HOME=/root "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "TERM=${TERM:-dumb}")
@@ -86,8 +87,8 @@ bare_debian() {
     : >"$work/log"
 }
 
-# clone_into_bare: this checkout as it is committed, in /srv/rlock there. It may belong to another user than root.
-# --no-local: what is cloned shares no file with it.
+# clone_into_bare: the last commit of this checkout, in /srv/rlock there. The checkout may belong to another user than
+# root. --no-local: the clone shares no file with it.
 clone_into_bare() {
     printf '[safe]\n\tdirectory = *\n' >"$work/gitconfig"
     GIT_CONFIG_GLOBAL=$work/gitconfig git clone --quiet --no-local . "$root/srv/rlock" 2>"$work/log" ||

@@ -22,7 +22,7 @@ cargo build --release --package rlock-bench
 # Ten thousand clients need as many files.
 ulimit -S -n "$(ulimit -H -n)"
 echo "bench: 2 of 2: measures ($mode) on ${RLOCK_SERVER:-redis-server}; the results go to $results"
-# In a process group of its own, so that whatever ends this script ends all servers, and no file of theirs is left.
+# In its own process group, so that the end of this script ends all servers, and none of their files are left.
 TMPDIR=$(mktemp -d)
 export TMPDIR
 setsid "$target/release/rlock-bench" "$mode" "$results" "${@:2}" &

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# scripts/build.sh [--for TARGET] module|command|manual|probes...: builds what is shipped by the flags that packages need, so that
-# `make deb` compiles nothing again that `make build` has compiled. Each has a profile of its own; target/release has both.
+# scripts/build.sh [--for TARGET] module|command|manual|probes...: builds what is shipped, with the flags that packages
+# need, so that `make deb` compiles nothing again that `make build` has compiled. Each has its own profile;
+# target/release has both.
 #
-# --for: for another machine or C library, by the name that Rust has for it, such as aarch64-unknown-linux-musl. Then what is
-# built is in target/TARGET/module and target/TARGET/command, and zig links it.
+# --for: for another machine or C library, by Rust's name, for example aarch64-unknown-linux-musl. Then the result is in
+# target/TARGET/module and target/TARGET/command, and zig links it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +12,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 platform=""
 [ "${1:-}" != --for ] || { platform=$2 && shift 2; }
 
-# Nothing that is shipped has a path of this machine in it: where these would be, those of nobody's are. The last one that
-# fits counts.
+# Shipped files contain no path of this machine: placeholders replace them. The last matching rule counts.
 home=${CARGO_HOME:-$HOME/.cargo}
 flags=("--remap-path-prefix=$HOME=/home" "--remap-path-prefix=$home=/cargo"
     "--remap-path-prefix=$(rustc --print sysroot)=/rust" "--remap-path-prefix=$PWD=/rlock"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/chaos-mutants.sh [NAME...]: the chaos against builds with one defect each, or against those named.
+# scripts/chaos-mutants.sh [NAME...]: runs chaos against builds with one defect each: all, or those named.
 #
-# A chaos that finds nothing may be one that sees nothing. So each patch in chaos/mutants breaks one promise of the
-# module or of the client, as a mistake might; here each is built, and the chaos must catch it. First it must find
-# nothing in the same worlds with the same seeds where nothing is broken. What was caught is then in docs/proof/mutants.md, if
-# what was built is committed; what each run said is in target/mutants/logs, and the histories in target/mutants/histories.
+# If chaos finds nothing, it may be blind. So each patch in chaos/mutants breaks one promise of the module or of the
+# client, as a mistake might; this builds each, and chaos must catch it. First chaos must find nothing without a defect
+# in the same worlds with the same seeds. The results are then in docs/proof/mutants.md, if the tree is committed; the
+# output of each run is in target/mutants/logs, and the histories in target/mutants/histories.
 #
-# Only defects of what core's own tests cannot see are here: those of core are for make core-mutants.
+# Only defects that core's own tests cannot see are here: `make core-mutants` covers core's.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
 # world the chaos is to look for it.

@@ -6,8 +6,8 @@
 # --failovers: failovers alone, until so many in each world had locks that the new master lacked; three worlds at a time.
 # --other: every other server has the module of that commit; of an old one with `--other ""`.
 #
-# A seed decides which clients take part and what goes wrong when; what the machine makes of it differs from run to run. So a
-# seed that failed is tried again more than once.
+# A seed decides which clients take part and which faults happen when; the machine's timing differs from run to run. So
+# repeat a failed seed several times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh

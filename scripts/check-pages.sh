@@ -23,7 +23,7 @@ there() {
     git check-ignore --quiet "$2"
 }
 
-# Paths in pages, and in the comments of all else: what code names, running it tells.
+# Paths in pages, and in all comments: code that names a path fails when it runs.
 readonly tops='src|tests|cli|client|clients|core|testing|bench|chaos|docs|scripts|packaging|java'
 readonly path="(?<![\w./*{}<>\$~@:-])(?:$tops)/[\w.+-]*[\w+](?:/[\w.+-]*[\w+])*(?![\w*{<\$/-])"
 while IFS= read -r line; do

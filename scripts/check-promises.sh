@@ -18,8 +18,8 @@ say() {
 gate=$(grep -v '^ *#' .ci/run | grep -oP '(^|& )make \K[a-z-]+' | xargs)
 nightly=$(sed -n '/^nightly:/,/steps\.sh/p' Makefile | tr -d '\n\\' | sed "s/.*%sn' //; s/ *|.*//" | xargs)
 
-# What a target runs: its recipe, and the scripts that it calls, and those that these call. A name in a variable stands for
-# every script.
+# What a target runs: its recipe, its scripts, and the scripts that those call. A name in a variable stands for every
+# script.
 declare -A runs scripts
 for target in $gate $nightly; do
     text=$(awk -v target="$target" '
@@ -124,7 +124,7 @@ runner_of() {
     esac
 }
 
-# Each profile leaves some classes out. Those of the gate are in its step; make nightly has all.
+# Each profile leaves some classes out. The gate's profiles are in its step; make nightly has all.
 redisson_gate=$(grep -oP 'test-redisson REDISSON="\K[^"]+' .ci/run)
 redisson_runner() {
     local profile excluded
@@ -154,7 +154,7 @@ matches() {
     return 1
 }
 
-# tests_of FILE: the tests in a file of Rust, one a line; with "ignored" behind those that are.
+# tests_of FILE: the tests in a Rust file, one on each line; ignored tests are followed by "ignored".
 tests_of() {
     if [[ $1 == clients/conformance/tests/conformance/* ]]; then
         local subject=${1##*/}

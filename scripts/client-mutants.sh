@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/client-mutants.sh [NAME...]: checks that the suite for clients (clients/conformance) catches each client for Go with
-# one defect (clients/go/mutants), or those that are named; and says by which scenarios.
+# scripts/client-mutants.sh [NAME...]: checks that the suite for clients (clients/conformance) catches each Go client
+# with one defect (clients/go/mutants), or those named; and prints which scenarios did.
 #
-# The defects of the Rust client, on which those for Python and Node.js stand, are in chaos/mutants.
+# The defects of the Rust client, on which those for Python and Node.js are built, are in chaos/mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

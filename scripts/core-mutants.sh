@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/core-mutants.sh [--all | FILE...]: mutants of core/src by cargo-mutants, judged by core's own tests. Without a file:
-# those in the files that have changed since the commit in their row of docs/proof/mutants.md.
+# scripts/core-mutants.sh [--all | FILE...]: mutants of core/src by cargo-mutants, judged by core's own tests. Without a
+# file: those in the files that have changed since the commit in their row of docs/proof/mutants.md.
 #
-# Each mutant is judged twice at most: by short histories, which catch most in seconds; what survives these, by the tests as they
-# are. A mutant takes 5 to 10 s on a quiet machine, so a file takes minutes, and --all two to three hours. JOBS: how many at a
-# time. What cargo-mutants said is in target/core-mutants.
+# Each mutant is judged at most twice: by short histories, which catch most in seconds; then, if it survives, by the
+# full tests. A mutant takes 5 to 10 s on a quiet machine, so a file takes minutes, and --all two to three hours. JOBS:
+# how many at a time. The output of cargo-mutants is in target/core-mutants.
 #
-# A mutant that is missed needs a test, or, if it changes nothing, a line in core/mutants.toml that says why.
+# A missed mutant needs a test, or, if it changes nothing, a line in core/mutants.toml that says why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,8 +42,8 @@ else
 fi
 [ ${#files[@]} -gt 0 ] || { echo "core-mutants: no file of core has changed since it was tried" && exit 0; }
 
-# judge NAME OPTION...: tries the mutants, and puts what came of them into $place/NAME. It tells of those that are missed or
-# have no end by its exit code, too.
+# judge NAME OPTION...: tries the mutants, and puts the results into $place/NAME. The exit code also shows whether any
+# are missed or have no end.
 judge() {
     local status=0
     mutants --output "$place" --jobs "${JOBS:-2}" "${files[@]/#/--file=}" "${@:2}" || status=$?

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/count-lines.sh [COMMIT...]: the lines of code of each part, tests included, now or at each commit.
+# scripts/count-lines.sh [COMMIT...]: the lines of code of each part, with tests, now or at each commit.
 #
-# What counts: Rust, Go, Java, Python, JavaScript, TypeScript and shell. What does not: blank lines, lines that are a
-# comment and nothing else, Python's docstrings, and files of other kinds, such as patches and manifests.
+# Counted are Rust, Go, Java, Python, JavaScript, TypeScript and shell. Not counted are blank lines, lines with only a
+# comment, Python's docstrings, and other files, for example patches and manifests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,13 +19,13 @@ files_of() {
     esac | tar -x -C "$place/$1"
 }
 
-# counted TREE: "PART COUNT" for each part: a folder from the top, or one below where those are parts of their own.
+# counted TREE: "PART COUNT" for each part: a top folder, or one below it where those are separate parts.
 counted() {
     cd "$place/$1"
     {
         find . -type f \( -name '*.rs' -o -name '*.go' -o -name '*.java' -o -name '*.py' -o -name '*.pyi' -o -name '*.js' \
             -o -name '*.[cm]js' -o -name '*.ts' -o -name '*.[cm]ts' -o -name '*.sh' \) -print0
-        # Scripts whose name does not say so.
+        # Scripts without an extension.
         find . -type f ! -name '*.*' -size -100k -exec awk 'FNR == 1 && /^#!.*sh/ { printf "%s%c", FILENAME, 0 } { nextfile }' {} +
     } | xargs -0 awk '
         function part(file, folders) {

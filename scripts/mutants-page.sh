@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/mutants-page.sh: writes docs/proof/mutants.md. Reads rows of its tables, and lines of what was missed, from the
-# standard input; keeps all others that the page has, of files and patches that are still there.
+# scripts/mutants-page.sh: writes docs/proof/mutants.md. Reads rows of its tables, and lines about missed mutants, from
+# the standard input; keeps the page's other rows if their files and patches still exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,7 @@ page=docs/proof/mutants.md
 new=$(cat)
 old=$(cat "$page" 2>/dev/null || true)
 
-# table PATTERN: the rows whose first cell is like that, the new ones first, one of each, in their order.
+# table PATTERN: the rows whose first cell matches, new ones first, without duplicates, in order.
 table() {
     local row cell
     printf '%s\n%s\n' "$new" "$old" | awk -F' \\| ' -v row="^[|] $1\$" '$1 ~ row && !seen[$1]++' | sort | while IFS= read -r row; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/npm-package.sh PLATFORM LIBRARY DIRECTORY: packs a build of the client for Node.js as npm's package for this platform,
-# such as linux-x64-musl, into the directory.
-# scripts/npm-package.sh DIRECTORY: packs rlock-client itself. It names the packages for platforms that the directory has, so
-# that npm installs the one that fits.
+# scripts/npm-package.sh PLATFORM LIBRARY DIRECTORY: packs a build of the Node.js client as the npm package of this
+# platform, for example linux-x64-musl, into the directory.
+# scripts/npm-package.sh DIRECTORY: packs rlock-client itself. It names the platform packages in the directory, so that
+# npm installs the right one.
 set -euo pipefail
 [ $# = 1 ] || [ $# = 3 ] || { sed -n '2,5s/^# //p' "$0" >&2 && exit 2; }
 out=$(mkdir -p "${*: -1}" && realpath "${*: -1}")

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# scripts/package.sh: packs the crates as a registry would get them, and builds them from that. Nothing
-# is uploaded.
+# scripts/package.sh: packs the crates for a registry, and builds them from the packed files. Nothing is uploaded.
 #
-# cargo packs only what is committed, so it works on a clone of the last commit. In the target directory of this
-# checkout, as most of what the packages need is built there already.
+# cargo packs only committed files, so it works on a clone of the last commit, in the target directory of this checkout,
+# where most dependencies are built already.
 #
-# The command needs crates that no registry has yet. cargo 1.90 and newer builds it with those that were packed before it; an
+# The command needs crates that no registry has yet. cargo 1.90 and newer builds it with the crates packed before; an
 # older one can only list what would be packed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +37,7 @@ rm -rf "$packed"/rlock-* "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/rlock-*
 # shellcheck disable=SC2046 # a list of words
 cargo publish --dry-run --locked $(printf -- '--package %s ' $crates)
 
-# A page in a registry has nothing beside it that a link could lead to.
+# A registry's page has no neighbours to link to.
 for crate in $crates; do
     files=("$packed/$crate"-[0-9]*/)
     [ ${#files[@]} = 1 ] && [ -d "${files[0]}" ] || wrong "$crate is not in $packed"

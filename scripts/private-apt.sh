@@ -1,11 +1,11 @@
-# scripts/private-apt.sh, to be sourced: an apt for packages of any Debian suite, beside this machine's own.
+# scripts/private-apt.sh, to be sourced: an apt for packages of any Debian suite, separate from this machine's.
 #
-# Nothing is installed with it, no root is needed, and the machine's apt is left as it is: the state is a private one, in
-# $work, with the mirror that the machine itself uses. Who sources this has $work, a directory, and `fail`, which ends
-# the script; the output of what failed is in $work/log.
+# It installs nothing, needs no root, and does not touch the machine's apt: its state is in $work, and it uses the
+# machine's own mirror. A script that sources this has $work, a directory, and `fail`, which ends the script; the output
+# of a failed command is in $work/log.
 
-# What is Debian's own, from this machine's sources. The second way is for a machine whose package lists are empty. It
-# may name others' archives as well, which then fail for their signature.
+# Debian's own archives from this machine's sources. The second way is for a machine with empty package lists. It may
+# also name other archives, which then fail because of their signature.
 mirrors() {
     {
         apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian'

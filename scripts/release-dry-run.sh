@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/release-dry-run.sh [crates|npm|pypi|maven|go...]: does what the release does for each registry, or for these, up to the
-# upload: what would be published is built and checked. The wheels and npm's packages are those of `make dist-clients`, if
-# it has run; else this machine's are left out.
+# scripts/release-dry-run.sh [crates|npm|pypi|maven|go...]: does everything that a release does for each registry, or
+# for these, except the upload: builds and checks what would be published. The wheels and npm packages come from `make
+# dist-clients`, if it has run; otherwise only this machine's are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

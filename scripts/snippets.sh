@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/snippets.sh [check]: puts the tested snippets into the pages, or checks that they are there.
 #
-# A program in a document is right on the day that it is written. These are pieces of tests, between a
-# comment `snippet: NAME` and a comment `end`; in the document each stands under a line that names its file and itself.
+# A program on a page is only right on the day it is written. These are pieces of tests, between a comment `snippet:
+# NAME` and a comment `end`; on the page each follows a line that names its file and the snippet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

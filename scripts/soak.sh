@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, side by side; then the page
-# soak.md and its picture in docs/proof. Fails if memory grows or something is left. An interrupt ends the load early; the page
-# says how long it was.
+# scripts/soak.sh HOURS [NAME...]: hours of mixed load on each of these servers, or the newest two, at the same time;
+# then the page soak.md and its picture in docs/proof. Fails if memory grows or something is left over. An interrupt
+# ends the load early; the page shows how long it was.
 #
-# The samples are in target/soak as they come: `rlock-bench soak-page target/soak DIRECTORY` makes the page of them at any time.
-# The programs are copied there first, so a later build changes nothing.
+# The samples are written to target/soak during the run: `rlock-bench soak-page target/soak DIRECTORY` makes the page
+# from them at any time. The programs are copied there first, so a later build changes nothing.
 #
-# PAGE: where the page goes, if not to docs/proof. LEAK=yes: with a client that leaks, to see that the check fails.
+# PAGE: the directory of the page instead of docs/proof. LEAK=yes: with a client that leaks, to see that the check
+# fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh

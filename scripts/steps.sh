@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# scripts/steps.sh [--all] <COMMANDS: runs each line as a command, and prints at the end how long each one took. The first
-# that fails is the last one; with --all the others run too.
+# scripts/steps.sh [--all] <COMMANDS: runs each line as a command, and prints at the end how long each one took. It
+# stops at the first failure; with --all the others run too.
 #
-# What stands between two & in a line runs at the same time, each with its output behind the other's: for steps that wait
-# more than they work.
+# Parts of a line between & run at the same time, with their outputs one after the other: for steps that mostly wait.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

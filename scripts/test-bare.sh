@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# scripts/test-bare.sh [SUITE [TARGET...]]: builds and tests this checkout from a Debian with nothing on it: bookworm and
-# `make test`, or what is named.
+# scripts/test-bare.sh [SUITE [TARGET...]]: builds and tests this checkout on a minimal Debian: by default bookworm and
+# `make test`.
 #
-# It has a clone of what is committed, `make`, and then the make targets, which have to do with what they install
-# themselves. `make run` does not end by itself: scripts/try-run.sh does with it what README says, and ends it; and for
-# `setup` scripts/try-setup.sh follows what is said to those who may not install.
+# It has a clone of the last commit and `make`. The make targets have to install everything else themselves. `make run`
+# does not end by itself: scripts/try-run.sh follows README with it, and ends it; for `setup` scripts/try-setup.sh
+# follows the instructions for users that may not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh

@@ -2,12 +2,13 @@
 # scripts/test-clients.sh [--dev | --fencing] [python] [node] [go] [java]: the tests of these clients, or of all, against real servers; and
 # the suite that every client has to pass (clients/conformance), with servers of its own.
 #
-# The languages are tested at the same time, each on a server of its own and all on one cluster of three masters. The tests
-# find them by RLOCK_URL and RLOCK_CLUSTER_URL, and all servers end when this ends, however it ends. What is fetched or built
-# for a client stays in target/clients, so that the sources stay clean. Java has the suite alone: java/ has tests of its own.
+# The languages are tested at the same time, each on its own server and all on one cluster of three masters. The tests
+# find them by RLOCK_URL and RLOCK_CLUSTER_URL, and all servers end with this script, however it ends. What is fetched
+# or built for a client stays in target/clients, so that the sources stay clean. Java has only the suite here: java/ has
+# tests of its own.
 #
-# --dev: only the suite, on `rlock dev` in place of servers with the module.
-# --fencing: only the storages of docs/fencing.md, by the client for Python.
+# --dev: only the suite, on `rlock dev` instead of servers with the module.
+# --fencing: only the storages of docs/fencing.md, with the Python client.
 #
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail
@@ -47,7 +48,7 @@ python_tests() {
 }
 pytest() { PYTHONDONTWRITEBYTECODE=1 "$work/python/bin/pytest" -p no:cacheprovider -q "$@"; }
 
-# In a copy, as Node looks for packages beside the program.
+# In a copy, since Node looks for packages next to the program.
 node_tests() {
     cd "$work/node"
     node --test --test-concurrency=1 --test-reporter=spec --test-timeout=120000 test/*.test.mjs
@@ -58,13 +59,13 @@ go_tests() {
     (cd clients/go/rlockotel && go vet ./... && go test -count=1 -timeout 5m ./...)
 }
 
-# What every client has to do, with Rust's beside them, so that all wait in one queue.
+# The suite for all clients, together with Rust's, so that all wait in one queue.
 all_tests() {
     RLOCK_DEV=${dev:+$RLOCK_BIN} RLOCK_ADAPTERS="$adapters"$'\n'"rust=$target/debug/rust-adapter" RLOCK_MODULE=$module RLOCK_SERVER=$server \
         cargo tests --test conformance
 }
 
-# Servers and tests are process groups of their own: so all that they started ends with them.
+# Servers and tests have their own process groups, so that everything they started ends with them.
 set -m
 dir=$(mktemp -d)
 servers="" tests=""
@@ -77,7 +78,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
-# Sets $port to where a new server answers. A port that somebody else takes first ends the server, and another is tried.
+# Sets $port to the port of a new server. If another program takes the port first, the server ends, and another port is
+# tried.
 start_server() {
     local try answer pid
     for try in {1..20}; do

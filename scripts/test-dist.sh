@@ -50,7 +50,7 @@ try() {
 }
 
 where="on an arm64 Debian without a compiler" by=(/usr/bin/qemu)
-# The word behind the name: under qemu Redis cannot see what it warns of, and would end.
+# The option after the name: under qemu Redis cannot check for the bug that it warns about, and would end.
 server=(/usr/bin/redis-server --ignore-warnings ARM64-COW-BUG)
 on_arm64() { chroot "$root" "${by[@]}" "$@"; }
 on_arm64 /usr/bin/python3 -m pip install --quiet --no-index --break-system-packages --root-user-action=ignore \

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/test-images.sh: builds the images of packaging by buildah, without a registry, for amd64 and arm64, from what
-# `make dist` has built; and runs those for amd64 as a container engine would, as root. What a server says of a module that is
-# for another C library or processor must be in docs/deploy.md.
+# scripts/test-images.sh: builds the images of packaging with buildah, without a registry, for amd64 and arm64, from the
+# output of `make dist`; and runs those for amd64 as a container engine would, as root. A server's error for a module of
+# another C library or processor must be in docs/deploy.md.
 #
-# No registry: the images below are made here. A Debian 13 with its servers stands for those with Debian. musl, busybox and a
-# Valkey built for musl, that of scripts/server.sh or the file that RLOCK_MUSL_SERVER names, stand for Alpine. Their entrypoint
-# does what the official ones do, as their sources say: server options and files go to the server, root's rights are dropped, and
-# Redis's loads its modules.
+# No registry: the base images are made here. A Debian 13 with its servers replaces images based on Debian. musl,
+# busybox and a Valkey built for musl, from scripts/server.sh or the file in RLOCK_MUSL_SERVER, replace Alpine. Their
+# entrypoint does what the sources of the official ones do: server options and files go to the server, root's rights are
+# dropped, and Redis's loads its modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh
@@ -25,7 +25,7 @@ for machine in {x86_64,aarch64}-unknown-linux-{gnu,musl}; do
 done
 build() { buildah --storage-driver vfs --root "$work/images" --runroot "$work/run" "$@" 2>"$work/log"; }
 
-# entrypoint KIND DROP: what stands for the official entrypoint, with the program that drops root's rights.
+# entrypoint KIND DROP: a replacement of the official entrypoint, with the program that drops root's rights.
 entrypoint() {
     local modules=""
     # shellcheck disable=SC2016 # it is for the other shell to expand

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# scripts/test-matrix.sh [--sanitized] [NAME...]: the tests that need a server, on each of scripts/servers.sh or on those
-# that are named.
+# scripts/test-matrix.sh [--sanitized] [NAME...]: the tests that need a server, on each server of scripts/servers.sh, or
+# on those named.
 #
-# One binary has to do for all of them, so it is built once, on the oldest, and only loaded by the others. A server that
-# fails does not keep the next from its turn: whether one version fails or all do is what one wants to know.
+# One binary has to work with all of them, so it is built once, on the oldest, and loaded by the others. A failure does
+# not stop the run: it is important whether one version fails or all do.
 #
-# The table in docs/servers.md is written when all have passed, with the same module and by the same tests: so that nobody
-# has to believe a table that somebody typed. What has passed is kept in target/matrix. Without names, those are run that
-# have not passed yet; a server that is named is run in any case.
+# The table in docs/servers.md is written when all have passed, with the same module and the same tests, so it is never
+# typed by hand. The passed servers are kept in target/matrix. Without names, only servers that have not passed yet run;
+# a named server always runs.
 #
-# --sanitized: on the newest, or on those that are named, built with the address sanitizer. Servers go wrong silently: one
-# that reads what it has freed may answer rightly for years. So here is one that ends when it does, and a run fails when
-# the sanitizer has said anything, whatever the tests make of it. What is watched is all that the server does, and every
-# piece of memory that it has for us.
+# --sanitized: on the newest, or on those named, built with the address sanitizer. Memory errors are silent: a server
+# that reads freed memory may reply correctly for years. This server ends when it does so, and a run fails on any report
+# of the sanitizer, whatever the tests say. It watches everything that the server does, and all memory that it has for
+# the module.
 #
-# TESTS: what cargo test is to run instead, such as "--test server waiting". RLOCK_MODULE: the module's file, if not the
+# TESTS: the arguments for cargo test, for example "--test server waiting". RLOCK_MODULE: the module's file, if not the
 # release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,12 +56,12 @@ run_tests() {
         cargo tests --no-fail-fast "${tests[@]}" 2>&1 | tee "$log"
 }
 
-# What the sanitizer needs, in $watched. The reports go to files, as the tests' servers have no output. abort_on_error: to
-# a test, a server that failed must not look like one that was told to end. handle_segv: the sanitizer says more about a
-# bad address than the server would.
-# RLOCK_SLOWNESS: what storms may take is meant for servers that do not look at each byte they touch.
-# RLOCK_LEAKS: leaks are looked for when a server ends in good order, which those of the tests do not do otherwise. It
-# takes rights that a machine may withhold.
+# Settings of the sanitizer, in $watched. The reports go to files, as the tests' servers have no output. abort_on_error:
+# to a test, a failed server must not look like one that was stopped. handle_segv: the sanitizer says more about a bad
+# address than the server would.
+# RLOCK_SLOWNESS: the time limits of the storms are for servers that do not check each byte they access.
+# RLOCK_LEAKS: leaks are checked when a server ends in good order, which the tests' servers otherwise do not. It needs
+# rights that a machine may withhold.
 watch() {
     local leaks=0
     if ASAN_OPTIONS=detect_leaks=1 "$server" --version >/dev/null 2>&1; then
@@ -75,7 +75,7 @@ watch() {
         "ASAN_OPTIONS=log_path=$reports/report:abort_on_error=1:handle_segv=2:handle_sigbus=2:detect_leaks=$leaks")
 }
 
-# The first tells most: its bytes in memory, which come last, tell nothing.
+# The beginning says most: the bytes in memory at its end say nothing.
 judge_reports() {
     local found
     found=$(grep -rl AddressSanitizer "$reports") || return 0

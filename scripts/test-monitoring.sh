@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# scripts/test-monitoring.sh: docs/monitoring against a real Prometheus and a real redis_exporter, with locks under way.
+# scripts/test-monitoring.sh: docs/monitoring with a real Prometheus and a real redis_exporter, while locks are used.
 #
-# That a query parses says little: a name may be wrong by a letter, and a panel then stays empty for ever. So each query
-# of the dashboard must return a number here, and each alert must fire on a bad day and be silent on a good one.
+# A valid query proves little: a name may have a typing error, and its panel then stays empty. So each query of the
+# dashboard must return a number here, and each alert must fire on a bad day and be silent on a good one.
 #
-# Prometheus and the exporter are those that are installed; else they come from Debian's packages, unpacked into the
-# target directory: nothing is installed.
+# Installed versions of Prometheus and the exporter are used; otherwise they come from Debian's packages, unpacked into
+# the target directory: nothing is installed.
 # RLOCK_SERVER, RLOCK_MODULE: as for the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,7 +51,7 @@ find_programs() {
 }
 find_programs || { fetch && find_programs; } || fail "Debian's packages have no prometheus, promtool or exporter"
 
-# Three ports that nobody listens on.
+# Three unused ports.
 ports=() port=29121
 while [ ${#ports[@]} -lt 3 ]; do
     (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || ports+=("$port")
@@ -75,7 +75,7 @@ cli() { redis-cli -p "$redis_port" "$@"; }
 "$server" --port "$redis_port" --bind 127.0.0.1 --dir "$work" --save '' --loadmodule "$module" >"$work/server" 2>&1 &
 pids+=($!)
 until_true "the server does not answer" cli ping
-# The exporter's rights are those of the page.
+# The exporter has the rights of the page.
 # shellcheck disable=SC2046 # a list of words
 cli ACL SETUSER $(sed -n 's/^user \(metrics .*\)/\1/p' docs/running.md) >"$work/log"
 
@@ -83,7 +83,7 @@ cli RLOCK.ACQUIRE held ann 3600000 >"$work/log"
 cli RLOCK.ACQUIRE held bob 3600000 WAIT 0 >"$work/waiter" 2>&1 &
 pids+=($!)
 
-# Each of these lines counts somewhere: grants, refusals, a timeout, a lease that expires while somebody waits, errors.
+# Each of these lines changes a counter: grants, refusals, a timeout, a lease that ends while a client waits, errors.
 traffic() {
     while :; do
         cli <<'COMMANDS'
@@ -125,7 +125,7 @@ prometheus --config.file "$work/prometheus/prometheus.yaml" --storage.tsdb.path 
     --web.listen-address "127.0.0.1:$prometheus_port" >"$work/prometheus/log" 2>&1 &
 pids+=($!)
 
-# query EXPRESSION: its values, a line each; those that are no number are none.
+# query EXPRESSION: its values, one on each line, without those that are no number.
 query() {
     promtool query instant "http://127.0.0.1:$prometheus_port" "$1" >"$work/answer" 2>&1 || {
         cat "$work/answer"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# scripts/test-own-suites.sh [NAME...]: the servers' own tests, of the newest Redis and the newest Valkey or of those of
+# scripts/test-own-suites.sh [NAME...]: the servers' own tests, for the newest Redis and the newest Valkey, or those of
 # scripts/servers.sh that are named: first without the module, then with it in every server that they start.
 #
-# A module that was not asked for anything must not be noticed: not by a key that ends, not by a script, a transaction,
-# a replica or a file that is loaded. The authors' tests know best what has to hold there. Those that fail without the
-# module too say nothing about it; what counts is that whatever passes without it passes with it.
+# An unused module must not have an effect: not on a key that ends, a script, a transaction, a replica or a file that is
+# loaded. The authors' tests know best what has to hold. Tests that also fail without the module say nothing about it;
+# what passes without it must pass with it.
 #
-# UNITS: which files of tests, in place of those that are about what the module has to do with. RLOCK_MODULE: the
-# module's file, if not the release build.
+# UNITS: the test files, instead of those about areas that the module touches. RLOCK_MODULE: the module's file, if not
+# the release build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh
@@ -37,7 +37,7 @@ while read -r name _ <&3; do
     server=$(scripts/server.sh "$name") || { failed=1 && continue; }
     mkdir -p "$logs/$name"
     cd "$(dirname "$(dirname "$(realpath "$server")")")"
-    # What the tests use beside the server: with the options that it was built with.
+    # The tests' other programs, with the options that the server was built with.
     make -j "$(nproc)" USE_SYSTEMD=no MALLOC=jemalloc BUILD_TLS=yes >"$logs/$name/make.log" 2>&1
     for unit in "${units[@]}"; do
         log=$logs/$name/${unit//\//-}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test-packages.sh [SUITE...]: what `make deb tarball wheel` has built, in a Debian with nothing on it:
-# bookworm and trixie, or those named. What is done there is in packaging/life.sh.
+# scripts/test-packages.sh [SUITE...]: the output of `make deb tarball wheel`, in a minimal Debian: bookworm and trixie,
+# or those named. packaging/life.sh has the steps.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/bare.sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/test-platforms.sh [--smoke] [PLATFORM...]: tests of tests/server and tests/wire on the servers of other platforms
-# of scripts/servers.sh, or on those of the platforms that are named: arm64, arm64-musl, x86-musl, glibc-2.31.
+# scripts/test-platforms.sh [--smoke] [PLATFORM...]: tests of tests/server and tests/wire on the servers of other
+# platforms of scripts/servers.sh, or of those named: arm64, arm64-musl, x86-musl, glibc-2.31.
 #
-# The tests run on this machine, as they are; the server and its module are of the platform. arm64 is emulated, so tests
-# are chosen that do not depend on a few milliseconds.
+# The tests run on this machine; the server and its module are for the platform. arm64 is emulated, so only tests run
+# that do not depend on a few milliseconds.
 #
-# The table in docs/servers.md is written when all have passed, with the same sources and tests. What has passed is kept in
-# target/platforms.
+# The table in docs/servers.md is written when all have passed, with the same sources and tests. The passed platforms
+# are kept in target/platforms.
 #
 # --smoke: only a few tests, with a build of the module that compiles quickly, and no table.
 set -euo pipefail

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, as it is and
-# with the locks of java/, or with those named by their Maven profile; `-wrapped` behind it is the one with java/. What is
-# tested then is the very jar that would be published. `@11` behind all of it: on that Java runtime, which scripts/jre.sh
-# brings, and not on the machine's own. `redisson-4.0` is there by its name only.
+# scripts/test-redisson.sh [PROFILE...]: the tests in tests/redisson with each pinned version of Redisson, both plain
+# and with the locks of java/, or with those named by their Maven profile; a profile with `-wrapped` uses java/, from
+# the very jar that would be published. With `@11` at its end it runs on that Java runtime, from scripts/jre.sh, instead
+# of the machine's own. `redisson-4.0` runs only if it is named.
 #
-# Maven says in a hundred lines that it has no network; what somebody who types `make test-redisson` needs is one. So
-# its output goes to a file, and from there comes only what a failed test said. Exit code 1: a test failed; 3: the tests
-# could not be run.
+# Without a network Maven prints a hundred lines, where a user of `make test-redisson` needs one. So its output goes to
+# a file, and only the output of failed tests is printed. Exit code 1: a test failed; 3: the tests could not run.
 #
 # RLOCK_SERVER: the server's binary, if not redis-server. RLOCK_MODULE: the module's file, if not the release build.
 set -euo pipefail

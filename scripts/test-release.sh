@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test-release.sh: what the release rests on and cannot be tried before it: that release-check.sh lets a right
-# version through and no wrong one, and that the workflows are such as GitHub reads, and call what is there.
+# scripts/test-release.sh: tests the parts of a release that cannot be tried before it: release-check.sh accepts a
+# correct version and no wrong one, and the workflows are valid for GitHub, and call existing files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,7 +54,7 @@ refuses v7.8.9 "says nothing" "CHANGELOG.md says nothing of it"
 release 7.8.9-rc.1
 check v7.8.9-rc.1 >/dev/null || wrong "release-check refuses a candidate: $(cat "$place/errors")"
 
-# Each command of the workflows that begins with make or with a path of ours.
+# Each command of the workflows that begins with make or with a path of this project.
 for workflow in .github/workflows/*.yml; do
     while read -r command what _; do
         case $command in

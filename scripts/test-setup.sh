@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/test-setup.sh: what scripts/setup.sh and make say on machines that lack something, and whether the line to type
-# helps. In seconds, on any machine: the programs that set-up asks are made up here. What apt-get really does is tried by
-# scripts/try-setup.sh, on a bare Debian.
+# scripts/test-setup.sh: the output of scripts/setup.sh and make on machines that lack something, and whether its
+# instructions help. It takes seconds, on any machine: the programs that setup calls are replaced here.
+# scripts/try-setup.sh tests the real apt-get, on a bare Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,10 +20,10 @@ made_up() {
     chmod 755 "$1"
 }
 
-# machine WHAT: a machine with all that is needed, which apt-get can install a newer Rust on. $tools is its /usr/bin.
+# machine WHAT: a complete machine, where apt-get can install a newer Rust. $tools is its /usr/bin.
 machine() {
     machine=$1 tools=$place/bin
-    # The folders of a user who has rustup, or has unpacked a Rust.
+    # The folders of a user with rustup, or with an unpacked Rust.
     rm -rf "$tools" "$place/home" "$place/state" && mkdir -p "$tools" "$place/home/.cargo/bin" "$place/state"
     local tool
     for tool in awk bash cat chmod dirname env grep head make mktemp mv rm sed sleep tail tr uname; do
@@ -37,7 +37,7 @@ machine() {
 while read -r package version; do [ "\$2" != "\$package" ] || echo "  Candidate: \$version"; done <$place/state/candidates
 END
     made_up "$tools/id" <<<'echo ${USER_ID:-1000}'
-    # What it does as root would be done to this machine; so no more is left of it than apt-get with the packages.
+    # Commands as root would change this machine; so only apt-get with the packages is kept of them.
     made_up "$tools/sh" <<<'[[ $2 == *policy-rc.d* ]] && exec apt-get install "${@:4}" || exec /bin/sh "$@"'
     may_install yes
     installs
@@ -107,7 +107,7 @@ as_user() {
 }
 surroundings=(LC_ALL=C)
 
-# refuses WORDS...: set-up ends with one line that has all of these.
+# refuses WORDS...: setup ends with one line that has all of these words.
 refuses() {
     local words
     ! setup || wrong "nothing is missing"
@@ -240,7 +240,7 @@ case " \$* " in
 *) echo >$place/state/installing; exec sleep 60 ;;
 esac
 END
-# Whatever starts this one may have told it to ignore Ctrl-C.
+# The parent process may have set Ctrl-C to be ignored.
 set -m
 as_user env --default-signal=INT scripts/setup.sh run >"$said" 2>&1 </dev/null &
 group=$!

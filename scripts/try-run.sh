@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 output=$(mktemp)
-# A process group of its own, so that make and all that it started can be ended together.
+# In its own process group, so that make and everything it started can be ended together.
 set -m
 make run >"$output" 2>&1 &
 run=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/try-setup.sh: what set-up says to those who may not install, and whether it is true. As root, on a Debian with
-# nothing on it that is thrown away afterwards: make test-bare TARGETS=setup.
+# scripts/try-setup.sh: checks that the instructions of setup work for users that may not install. As root, on a
+# disposable minimal Debian: make test-bare TARGETS=setup.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ is_said "no network: "
 is_said "Type: scripts/setup.sh install cc libclang rust redis"
 [ "$(grep -c . "$said")" -le 2 ] || wrong "it says that in more than a line"
 
-# Without rights and without lists, as in a fresh container: one line, and it is true as it is.
+# Without rights and without lists, as in a fresh container: one line, which is correct as it is.
 ! as_nobody scripts/setup.sh run || wrong "nothing is missing here"
 is_said "Type: su -c 'scripts/setup.sh install cc libclang rust redis'"
 ! as_nobody make run || wrong "make run goes on without what it needs"

@@ -3,7 +3,7 @@
 # Rust's own libraries for TARGET. Prints the directory of cargo-zigbuild, and of maturin, which packs wheels.
 set -euo pipefail
 
-# The binaries depend on these, so they change when someone decides it.
+# The binaries depend on these versions, so they only change on purpose.
 packages="cargo-zigbuild==0.24.1 ziglang==0.17.1 maturin==1.16.0"
 place=${XDG_CACHE_HOME:-$HOME/.cache}/rlock/zig
 

@@ -17,7 +17,7 @@ cp -r tests/redisson/src/peers/java/. "$suite"
 for helper in Cluster Fleet Native Node Patience Setting Version; do
     cp "tests/redisson/src/test/java/rlock/$helper.java" "$suite/rlock"
 done
-# Each client has the locks of java/; the test's classes stay as they are.
+# Each client has the locks of java/; the test's classes are unchanged.
 for class in $tests BaseConcurrentTest RedissonRunnable; do
     sed 's/\bRedisson\.create(/rlock.Peer.create(/; s/\.threadId()/.getId()/
         s/RedissonMultiLock lock = new RedissonMultiLock(/RLock lock = redisson.getMultiLock(/' \
