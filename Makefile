@@ -118,6 +118,10 @@ fmt: ## format the sources
 docs: ## copy the snippets of tests into docs/fencing.md, docs/spring.md, docs/testing.md and README.md
 	scripts/snippets.sh
 
+site: setup ## build the pages, and the references of the clients for Python and Node.js, as a static site: target/site/html
+	@scripts/setup.sh clients python node
+	@scripts/site.sh
+
 package: ## pack and build the client and the command as a registry would get them; nothing is uploaded
 	@scripts/setup.sh package
 	@scripts/package.sh
