@@ -12,13 +12,13 @@ usage: rlock-chaos run [--seed N] [--seconds N | --failovers N] [--world NAME]..
        rlock-chaos figures FILE...
 
 run      plays rounds of clients and faults on servers of ours (RLOCK_SERVER, RLOCK_MODULE), and judges each round's history
-tell     judges the history that a round left in a directory, and tells how what broke a promise came about
-join     the figures of all runs that are in the files, those of one server and build in one
-figures  a page with the figures of all runs that are in the files
+tell     judges the history that a round left in a directory, and shows the records around each violation
+join     prints the figures of all runs in the files; runs of one server and build become one
+figures  prints a page with the figures of all runs in the files
 
 worlds: single durable replicated sentinel cluster; and those of failovers alone: replicated-unprotected
 replicated-protected sentinel-unprotected sentinel-protected cluster-unprotected cluster-protected, together: failovers.
-Without --world: the five. With --failovers: until so many had locks that the new master lacked, in each world of failovers";
+Without --world: the five. With --failovers: until each world of failovers had N in which the new master lacked locks";
 
 pub struct Options {
     pub seed: u64,
@@ -28,9 +28,9 @@ pub struct Options {
     /// The commit that was run, for the page.
     pub build: String,
     pub worlds: Vec<Stage>,
-    /// Where the histories are written. Those in which nothing is wrong are removed.
+    /// Where the histories are written. A history without a violation is removed.
     pub directory: PathBuf,
-    /// To end with the first violation, since nothing more is to be learnt.
+    /// Ends with the first violation.
     pub until_violation: bool,
 }
 

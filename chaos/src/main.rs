@@ -1,15 +1,15 @@
-//! Histories under faults, and what a checker makes of them: see docs/proof.md.
+//! Histories under faults, and their checker: see docs/proof.md.
 
 mod arguments;
 mod checker;
 mod clients;
+mod excerpt;
 mod faults;
 mod history;
 mod observer;
 mod plan;
 mod run;
 mod server_clock;
-mod story;
 mod worlds;
 
 use arguments::{USAGE, misuse, number, options, value};
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 /// A promise was broken.
 const BROKEN: u8 = 1;
-/// Nothing can be said: the command line is wrong, or a file cannot be read or written.
+/// No result: the command line is wrong, or a file cannot be read or written.
 const NO_RESULT: u8 = 2;
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn carry_out(mut arguments: impl Iterator<Item = String>) -> io::Result<bool> {
     let command = arguments.next().unwrap_or_default();
     match command.as_str() {
         "run" => return run::run(&options(arguments)?),
-        // One of the processes that a round consists of.
+        // One of the processes of a round.
         "work" => {
             let plan = value("work", arguments.next())?;
             clients::work(Path::new(&plan), number("work", arguments.next())?);
@@ -57,7 +57,7 @@ fn tell(directory: &Path) -> io::Result<bool> {
     let verdict = checker::check(&records);
     print!("{verdict}");
     for violation in &verdict.violations {
-        println!("\n{}", story::story(&records, violation));
+        println!("\n{}", excerpt::excerpt(&records, violation));
     }
     Ok(verdict.violations.is_empty())
 }

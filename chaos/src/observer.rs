@@ -1,5 +1,5 @@
-//! The one who looks at locks while others use them: who holds them, who waits for them and in which order, as the servers
-//! say it themselves; and for how long servers say nothing.
+//! The observers look at locks while clients use them: holders, waiters and their order, as the servers report them;
+//! and how long servers are silent.
 
 mod reading;
 #[cfg(test)]
@@ -16,19 +16,19 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use watch::{Seen, Watch};
 
-/// What the longest of all silences is called.
+/// The name of the longest silence's figure.
 pub const SILENCE: &str = "longest silence of a server, ms";
 
 pub struct Observer {
     journal: Journal,
-    /// Nothing is ever sent: they end when these are dropped.
+    /// Nothing is ever sent: the threads end when these are dropped.
     until: Vec<Sender<()>>,
     threads: Vec<(String, JoinHandle<Seen>)>,
 }
 
 impl Observer {
-    /// Looks at those locks about so often, and now and then at all others that are waited for, on each of these servers
-    /// for as long as it is among those that `targets` names. They need not be there, and those that are need not answer.
+    /// Samples those locks about every `every`, and now and then all others with waiters, on each of these servers for
+    /// as long as `targets` names it. Servers may be absent or silent.
     pub fn start(
         journal: &Journal,
         servers: Vec<(String, PathBuf)>,
@@ -47,10 +47,10 @@ impl Observer {
         observer
     }
 
-    /// Says how many samples there are, and writes the longest silence of each server and of any.
+    /// Returns how many samples there are, and records the longest silence of each server and of all.
     ///
     /// # Panics
-    /// If one that looked at a server did.
+    /// If an observer's thread panicked.
     pub fn stop(self) -> u64 {
         drop(self.until);
         let (mut samples, mut longest) = (0, Duration::ZERO);

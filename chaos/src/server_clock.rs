@@ -1,6 +1,6 @@
-//! The clock that a server goes by, which can be stepped while the machine's own stays as it is.
+//! A server's own clock, which can be stepped while the machine's stays as it is.
 //!
-//! A library is preloaded into the server, where it adds to the time of day what a file says: see `chaos/clock`.
+//! A library is preloaded into the server, where it adds an offset from a file to the time of day: see `chaos/clock`.
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ const LIBRARY: &str = "librlock_chaos_clock.so";
 const FILE_VARIABLE: &str = "RLOCK_CHAOS_CLOCK";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// One per server; all that are started with its environment go by it, so also the one that comes after a crash.
+/// One per server: every process started with its environment uses it, also the one that is started after a crash.
 #[derive(Debug)]
 pub struct ServerClock {
     library: PathBuf,
@@ -23,11 +23,11 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// A clock that goes right so far, with this file of its own. None where servers cannot have one: the
-    /// library was not built, or servers run with the address sanitizer, which wants to be loaded first itself.
+    /// A clock without an offset yet, with its own file. None if servers cannot have one: the library was not built, or
+    /// servers run with the address sanitizer, which has to be loaded first itself.
     ///
     /// # Errors
-    /// If the file cannot be made or mapped, or the dynamic linker could not tell where a path ends.
+    /// If the file cannot be made or mapped, or its path has a character that ends a path for the dynamic linker.
     pub fn new(file: &Path) -> io::Result<Option<Self>> {
         if std::env::var_os("ASAN_OPTIONS").is_some() {
             return Ok(None);
@@ -40,7 +40,7 @@ impl ServerClock {
         Ok(Some(Self { library, file: file.canonicalize()?, offset_ms }))
     }
 
-    /// With which the server is to be started.
+    /// The environment for the server's start.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let present = std::env::var(PRELOAD_VARIABLE).unwrap_or_default();
         let library = self.library.display();
@@ -53,13 +53,13 @@ impl ServerClock {
         self.offset_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
-    /// How far it is from the machine's clock.
+    /// Its offset from the machine's clock.
     pub fn offset_ms(&self) -> i64 {
         self.offset_ms.load(Ordering::Relaxed)
     }
 }
 
-/// Cargo puts a library that a program depends on beside the program or one directory deeper, and tests lie there, too.
+/// Cargo puts a library that a program depends on next to the program or one directory deeper, where tests are, too.
 fn built_library() -> io::Result<Option<PathBuf>> {
     let executable = std::env::current_exe()?.canonicalize()?;
     let near = executable.ancestors().skip(1).take(2);
@@ -67,16 +67,16 @@ fn built_library() -> io::Result<Option<PathBuf>> {
 }
 
 fn new_file(path: &Path) -> io::Result<&'static AtomicI64> {
-    // That of an earlier run may lie there.
+    // An earlier run may have left its file.
     let _ = std::fs::remove_file(path);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
     let length = NonZeroUsize::new(size_of::<AtomicI64>()).expect("eight is not nought");
     file.set_len(length.get() as u64)?;
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never taken away.
+    // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never unmapped.
     let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
-    // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. All who
-    // have it mapped use it by atomic loads and stores only.
+    // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. Every
+    // process that maps it uses it by atomic loads and stores only.
     Ok(unsafe { place.cast::<AtomicI64>().as_ref() })
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// More than a slow machine takes between two looks at a clock.
+    /// More than a slow machine takes between two readings of a clock.
     const SLACK_MS: i64 = 10_000;
     const HOUR_MS: i64 = 3_600_000;
 
@@ -126,12 +126,12 @@ mod tests {
     fn seconds_step_as_well() {
         let Some((_directory, clock)) = clock() else { return };
         clock.step(-HOUR_MS);
-        // It is the time of its start, of which the server asks the seconds only.
+        // It is the time of its start, of which the server reads the seconds only.
         let last_save = server_with(&clock).client().say("LASTSAVE").as_int() * 1_000;
         assert!((last_save - unix_ms() + HOUR_MS).abs() < SLACK_MS);
     }
 
-    /// What is printed is for the test below, which runs this one in a process of its own.
+    /// Prints for the test below, which runs this one in its own process.
     #[test]
     fn prints_its_clocks() {
         println!("\nclocks: {} {}", unix_ms(), Moment::now().0);

@@ -1,21 +1,21 @@
-//! Waiters before a lock that is free.
+//! Waiters of a lock that is free.
 
 use super::by_lock::LockHistory;
 use super::runs::runs;
 use super::spans::Spans;
-use super::verdict::{NOBODY_SLEEPS_AT_A_FREE_LOCK, Verdict};
+use super::verdict::{FREE_LOCKS_ARE_GRANTED, Verdict};
 use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
 use std::time::Duration;
 
-/// A script of which nobody knows what became of it may take a lock and lose it again so long after it was sent.
+/// A script without a known reply may take a lock and lose it again for this long after it was sent.
 const UNKNOWN_LASTS: Duration = Duration::from_secs(5);
 
-/// For how long somebody may stand before a free lock: the observers look at a lock so often, and a machine that does much
-/// at once is late at times.
+/// How long a waiter may stay in the queue of a free lock: observers look at a lock only this often, and a busy machine
+/// is late at times.
 const ASLEEP: Duration = Duration::from_millis(500);
 
-/// For how long the same one was seen first before a lock that was free each time, what excuses it taken off.
+/// Reports a waiter that stayed first of a lock that was free each time for too long, minus the excused time.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let scripts = script_grants(lock);
     let looks = lock.samples.iter().map(|&sample| (&sample.server, sample));
@@ -33,31 +33,32 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             until.since(from),
         );
         let evidence: Vec<_> = lock.last_of(&waiting.holder).into_iter().collect();
-        verdict.violations.push(lock.violation(NOBODY_SLEEPS_AT_A_FREE_LOCK, last.asked, what, &evidence));
+        verdict.violations.push(lock.violation(FREE_LOCKS_ARE_GRANTED, last.asked, what, &evidence));
     }
 }
 
-/// While the same one is first, nobody else can have had the lock in between, but a script.
+/// While the same waiter is first, only a script can have had the lock in between.
 fn goes_on(earlier: &Sample, later: &Sample, scripts: &Spans<()>) -> bool {
     let (Some(before), Some(after)) = (first_of(earlier), first_of(later)) else { return false };
     is_same((earlier, before), (later, after)) && !scripts.touches(earlier.asked, later.answered)
 }
 
-/// Of those who wait, the first who can be served. Whoever does not attend to its session is passed over.
+/// The first waiter that can be served. A waiter with an unattended session is skipped.
 fn first_of(sample: &Sample) -> Option<&Waiting> {
     sample.waiters.iter().find(|waiting| waiting.by.is_attended())
 }
 
-/// Whether the first who waits could be let in.
+/// Whether the first waiter could be granted the lock.
 fn is_free(sample: &Sample) -> bool {
     let Some(first) = first_of(sample) else { return false };
-    let nobody = sample.holders.is_empty() || sample.ttl_ms == -2;
+    let is_unheld = sample.holders.is_empty() || sample.ttl_ms == -2;
     let readers = sample.holders.iter().all(|holding| holding.side == Side::Read);
     let taken = sample.holders.iter().filter(|holding| holding.is_live()).count();
     let permits = sample.holders.iter().all(|holding| holding.side == Side::Permit);
-    // What one lock shows does not tell whether those can be let in who wait for several, nor whether it is kept for them.
+    // The state of one lock does not say whether a waiter for several can be granted, nor whether the lock is reserved
+    // for it.
     let is_shared = (readers && first.side == Side::Read) || (permits && taken < first.limit as usize);
-    !first.is_for_several() && (nobody || is_shared)
+    !first.is_for_several() && (is_unheld || is_shared)
 }
 
 fn script_grants(lock: &LockHistory) -> Spans<()> {
@@ -68,7 +69,7 @@ fn script_grants(lock: &LockHistory) -> Spans<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::NOBODY_SLEEPS_AT_A_FREE_LOCK;
+    use super::FREE_LOCKS_ARE_GRANTED;
     use crate::checker::written::{Written, clock, granted, script};
     use crate::history::Reach;
     use crate::history::Side::{Permit, Plain, Read, Write};
@@ -81,9 +82,9 @@ mod tests {
     #[test]
     fn a_moment_is_no_sleep() {
         assert_eq!(free(100, 500).broken(), []);
-        // Two moments, with somebody in between.
+        // Two samples, with a holder in between.
         assert_eq!(free(100, 900).seen(450, &[("x", Plain)], &[("w", Plain, 0)]).broken(), []);
-        // Or a script, which nobody saw.
+        // Or a script, which no sample shows.
         assert_eq!(free(100, 900).did("x", script(5), (420, 440), granted()).broken(), []);
     }
 
@@ -91,13 +92,13 @@ mod tests {
     fn a_reader_before_readers_is() {
         let seen = |at: u64, history: Written, side| history.seen(at, &[("x", side)], &[("w", Read, 0)]);
         let readers = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Read));
-        assert_eq!(readers.broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+        assert_eq!(readers.broken(), [FREE_LOCKS_ARE_GRANTED]);
         let writer = [100, 500, 900].into_iter().fold(Written::default(), |history, at| seen(at, history, Write));
         assert_eq!(writer.broken(), []);
     }
 
     #[test]
-    fn a_free_permit_is_for_whoever_is_first() {
+    fn a_free_permit_is_for_the_first_waiter() {
         let times = [100, 500, 900].into_iter();
         let free = |limit| {
             times.clone().fold(Written::default(), |history, at| {
@@ -105,11 +106,11 @@ mod tests {
             })
         };
         assert_eq!(free(2).broken(), []);
-        assert_eq!(free(3).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+        assert_eq!(free(3).broken(), [FREE_LOCKS_ARE_GRANTED]);
     }
 
     #[test]
-    fn a_lock_may_be_kept_for_who_waits_for_others_too() {
+    fn a_lock_may_be_reserved_for_a_waiter_for_several() {
         let seen = |history: Written, at| history.seen(at, &[], &[("w", Plain, 0)]).for_several();
         assert_eq!([100, 500, 900].into_iter().fold(Written::default(), seen).broken(), []);
     }
@@ -118,7 +119,7 @@ mod tests {
     fn trouble_excuses_for_as_long_as_it_lasts() {
         let paused = |until| free(100, 2_000).troubled((200, until), Reach::NoWrites { server: "a".to_owned() });
         assert_eq!(paused(1_800).broken(), []);
-        assert_eq!(paused(600).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+        assert_eq!(paused(600).broken(), [FREE_LOCKS_ARE_GRANTED]);
         assert_eq!(free(100, 1_000).troubled((500, 500), clock(10)).broken(), []);
     }
 
@@ -130,15 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_attended_to_is_passed() {
+    fn an_unattended_waiter_is_overtaken() {
         let seen = |is_attended: bool, behind: bool| {
             (100..=1_000).step_by(100).fold(Written::default(), |history, at| {
                 let waiters = [("w", 0, is_attended), ("v", 0, true)];
                 history.seen_by_ticket(at, &[], &waiters[..1 + usize::from(behind)])
             })
         };
-        assert_eq!(seen(true, false).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+        assert_eq!(seen(true, false).broken(), [FREE_LOCKS_ARE_GRANTED]);
         assert_eq!(seen(false, false).broken(), []);
-        assert_eq!(seen(false, true).broken(), [NOBODY_SLEEPS_AT_A_FREE_LOCK]);
+        assert_eq!(seen(false, true).broken(), [FREE_LOCKS_ARE_GRANTED]);
     }
 }

@@ -1,4 +1,4 @@
-//! A history taken apart by its locks: hardly anything that is promised spans two of them (see `order` and `sets`).
+//! A history by lock: only `order` and `sets` check promises that span several locks.
 
 use super::troubles::Troubles;
 use super::verdict::{Promise, Verdict, Violation};
@@ -10,14 +10,14 @@ pub struct LockHistory<'a> {
     pub name: &'a str,
     /// In order of their calls.
     pub steps: Vec<&'a Operation>,
-    /// The same of each holder.
+    /// The same by holder.
     pub holders: Vec<Vec<&'a Operation>>,
-    /// In order of when they were asked for.
+    /// In the order in which they were requested.
     pub samples: Vec<&'a Sample>,
     pub troubles: &'a Troubles<'a>,
 }
 
-/// Somebody in a lock, or before it.
+/// A holder or waiter of the lock in one sample.
 pub struct Seen<'a> {
     pub sample: &'a Sample,
     pub holder: &'a str,
@@ -29,20 +29,20 @@ pub struct Seen<'a> {
 type Wrong<'a> = Option<(String, &'a Operation)>;
 
 impl<'a> LockHistory<'a> {
-    /// What there is to say of each holder, of those of which there is.
+    /// What `of` finds for each holder, without the holders for which it finds nothing.
     pub fn each<T>(&self, of: impl Fn(&[&'a Operation]) -> Option<T>) -> HashMap<&'a str, T> {
-        self.holders.iter().filter_map(|steps| Some((steps[0].who(), of(steps)?))).collect()
+        self.holders.iter().filter_map(|steps| Some((steps[0].holder(), of(steps)?))).collect()
     }
 
-    /// The first violation by each of those who are seen in the lock or before it.
-    pub fn tell_once(&self, promise: Promise, verdict: &mut Verdict, wrong: impl Fn(&Seen<'a>) -> Wrong<'a>) {
-        let mut told = HashSet::new();
+    /// Reports the first violation by each holder or waiter.
+    pub fn report_once(&self, promise: Promise, verdict: &mut Verdict, wrong: impl Fn(&Seen<'a>) -> Wrong<'a>) {
+        let mut reported = HashSet::new();
         for seen in self.samples.iter().flat_map(|sample| present(sample)) {
-            if told.contains(seen.holder) {
+            if reported.contains(seen.holder) {
                 continue;
             }
             if let Some((what, step)) = wrong(&seen) {
-                told.insert(seen.holder);
+                reported.insert(seen.holder);
                 let does = if seen.waits.is_some() { "waits" } else { "holds the lock" };
                 let what = format!("{} {does} at server {}, {what}", seen.holder, seen.sample.server);
                 verdict.violations.push(self.violation(promise.clone(), seen.sample.asked, what, &[step]));
@@ -55,17 +55,17 @@ impl<'a> LockHistory<'a> {
         Violation { promise, lock: self.name.to_owned(), at, what, evidence }
     }
 
-    /// Whether somebody may have removed or changed it between two moments.
+    /// Whether a fault may have removed or changed the lock between two moments.
     pub fn is_removed(&self, after: Moment, before: Moment) -> bool {
         self.troubles.removals(self.name, after, before).next().is_some()
     }
 
-    /// How much of a time there was no trouble that could keep a waiter from being served.
+    /// How much of a time was without a trouble that could keep a waiter from being served.
     pub fn quiet(&self, from: Moment, until: Moment) -> Duration {
         self.troubles.quiet(self.name, from, until)
     }
 
-    /// Each look at it, but for the first at a server, behind the one before.
+    /// Each sample, paired with the previous one of the same server.
     pub fn looks(&self) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
         let mut before: HashMap<&str, &Sample> = HashMap::new();
         self.samples.iter().filter_map(move |sample| Some((before.insert(&sample.server, sample)?, *sample)))
@@ -109,7 +109,7 @@ pub fn by_lock<'a>(
 fn by_holder<'a>(steps: &[&'a Operation]) -> Vec<Vec<&'a Operation>> {
     let mut holders: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for step in steps {
-        holders.entry(step.who()).or_default().push(step);
+        holders.entry(step.holder()).or_default().push(step);
     }
     holders.into_values().collect()
 }

@@ -1,9 +1,9 @@
-//! When somebody held a lock for certain.
+//! When a holder certainly held a lock.
 //!
-//! Each positive answer is evidence of its own: what was granted or renewed by a call was held from the answer on, for
-//! as long as the lease lasts that began when the call was made, at the earliest. Whatever could have ended it earlier
-//! cuts it off: a release of the holder's own, a lease that ends sooner, a trouble. So each piece errs to the shorter
-//! side, and two pieces that contradict each other prove that something was wrong.
+//! Each positive answer is evidence of its own. After a grant or a renewal the lock was held from the answer on, until
+//! the end of a lease that began when the call was made, at the earliest. Whatever could have ended it earlier shortens
+//! this span: a release by the holder, a shorter lease, a trouble. So each span errs to the shorter side, and two spans
+//! that contradict each other prove a defect.
 
 use super::ROUGHNESS;
 use super::by_lock::LockHistory;
@@ -16,31 +16,31 @@ pub struct Certain<'a> {
     pub side: Side,
     pub from: Moment,
     pub until: Moment,
-    /// Until when nobody else may have it, whether a server still knows of it or not.
+    /// Until when no other holder may have it, whether or not a server still knows of it.
     pub until_for_others: Moment,
     /// Until when it would have been certain, had no server forgotten anything.
-    pub until_but_for_failovers: Moment,
+    pub until_without_failovers: Moment,
     /// Until when it would have been certain, had there been no trouble at all.
-    pub until_but_for_troubles: Moment,
+    pub until_without_troubles: Moment,
     /// The lease did not begin before this.
     pub basis: Moment,
-    /// What says so.
+    /// The step that proves it.
     pub step: &'a Operation,
 }
 
 impl Certain<'_> {
     fn end_at(&mut self, end: Moment) {
-        let Self { until, until_for_others, until_but_for_failovers, until_but_for_troubles, .. } = self;
-        for until in [until, until_for_others, until_but_for_failovers, until_but_for_troubles] {
+        let Self { until, until_for_others, until_without_failovers, until_without_troubles, .. } = self;
+        for until in [until, until_for_others, until_without_failovers, until_without_troubles] {
             *until = end.min(*until);
         }
     }
 }
 
-/// What there is to know of a lock beside the steps of a holder, to say what is certain of that one.
+/// What is known of a lock apart from the steps of one holder.
 pub struct Surroundings<'a> {
     lock: &'a LockHistory<'a>,
-    /// Leases that a script of Redisson's gave to all readers of the lock, its own or not.
+    /// Leases that one of Redisson's scripts set for all readers of the lock.
     scripts: Spans<u64>,
 }
 
@@ -54,8 +54,8 @@ impl<'a> Surroundings<'a> {
         self.lock.holders.iter().flat_map(|steps| self.of_holder(steps.clone())).collect()
     }
 
-    /// What would be certain of one holder, had it not done one of its steps.
-    pub fn certain_but_for<'s>(&self, steps: &[&'s Operation], ignored: &Operation) -> Vec<Certain<'s>> {
+    /// What would be certain of one holder without one of its steps.
+    pub fn certain_without<'s>(&self, steps: &[&'s Operation], ignored: &Operation) -> Vec<Certain<'s>> {
         self.of_holder(steps.iter().copied().filter(|step| !std::ptr::eq(*step, ignored)).collect())
     }
 
@@ -78,12 +78,12 @@ impl<'a> Surroundings<'a> {
                 nested.follow(step, &mut pieces, known);
             }
         }
-        pieces.retain(|piece| piece.from < piece.until_but_for_troubles);
+        pieces.retain(|piece| piece.from < piece.until_without_troubles);
         pieces
     }
 }
 
-/// Whether a side was held all the time between two moments, by what `end` takes for the end of each piece.
+/// Whether a side was held all the time between two moments. `end` is the end of each span.
 pub fn covers<'p, 'a: 'p>(
     pieces: impl IntoIterator<Item = &'p Certain<'a>>,
     side: Side,
@@ -106,7 +106,7 @@ pub fn covers<'p, 'a: 'p>(
     false
 }
 
-/// Each with its lease.
+/// Each script that renews, with its lease.
 fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
     let of_readers =
         |steps: &&Vec<&Operation>| steps.iter().any(|step| step.is_by_script() && step.asks_for() != Some(Side::Plain));
@@ -115,7 +115,7 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
     Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))))
 }
 
-/// The steps of one holder, and what is to be known of them all.
+/// The steps of one holder, and the surroundings.
 struct Holder<'a> {
     steps: Vec<&'a Operation>,
     sides: Vec<Side>,
@@ -140,21 +140,21 @@ impl<'a> Holder<'a> {
         self.steps.windows(2).all(follow) && !self.steps.iter().any(|step| step.is_guard())
     }
 
-    /// Of the sides that a renewal was good for. A holder of one side had that; else it is what it had for certain.
-    /// Redisson's script says yes to a reader whose time was over, and nothing comes of it.
+    /// The sides that a renewal extended: the side for which the holder asked, otherwise each side that it certainly
+    /// held. Redisson's script answers 1 to a reader whose lease has ended, and extends nothing.
     fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
         let Request::Renew { lease_ms } = step.call.request else { return Vec::new() };
-        let (called, told) = (step.call.at, step.done());
+        let (called, answered) = (step.call.at, step.done());
         let proves_itself = |side: Side| self.sides.len() == 1 && !(self.is_script && side == Side::Read);
         let is_renewed = |side: &Side| {
             step.known_answer() == Some(&Answer::Renewed(true))
-                && (proves_itself(*side) || covers(pieces, *side, (called, told), |it| it.until))
+                && (proves_itself(*side) || covers(pieces, *side, (called, answered), |it| it.until))
         };
-        let span = (called, told, lease_end(called, lease_ms));
+        let span = (called, answered, lease_end(called, lease_ms));
         self.sides.iter().copied().filter(is_renewed).map(|side| piece(step, side, span)).collect()
     }
 
-    /// By whatever the holder itself did, or may have done, after the lease had begun.
+    /// Ends a span early for whatever the holder itself did, or may have done, after the lease began.
     fn cut(&self, piece: &mut Certain, reads_are_counted: bool) {
         let is_counted = reads_are_counted && piece.side == Side::Read;
         for step in &self.steps {
@@ -175,7 +175,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// Of exclusive holds a release tells whether another one is left.
+/// The release of an exclusive hold says whether another hold remains.
 fn may_be_the_last_of(step: &Operation) -> Option<Side> {
     let (side, all) = match step.call.request {
         Request::Release { side, all } => (side, all),
@@ -186,7 +186,7 @@ fn may_be_the_last_of(step: &Operation) -> Option<Side> {
     (!step.failed() && !leaves_another).then_some(side)
 }
 
-/// Read holds have a lease each, and the latest goes first: what is certain by the others stays so.
+/// Each read hold has its own lease, and the latest is released first: the others keep theirs.
 #[derive(Default)]
 struct Nested(Vec<Vec<usize>>);
 
@@ -213,8 +213,8 @@ impl Nested {
         }
     }
 
-    /// What was renewed stays renewed for as long as any of the holds stays that were there. Those below may have ended
-    /// before, all together, and then are not counted any more.
+    /// A renewal lasts for as long as any of the holds that were there. Those below may have ended before, all
+    /// together, and then count no more.
     fn lowest_held(&mut self, pieces: &[Certain], time: (Moment, Moment)) -> Option<&mut Vec<usize>> {
         let is_held = |hold: &Vec<usize>| {
             let spans = hold.iter().map(|place| &pieces[*place]);
@@ -228,14 +228,14 @@ impl Nested {
 fn piece_of_grant(step: &Operation) -> Option<Certain<'_>> {
     let Request::Acquire { side, lease_ms, .. } = step.call.request else { return None };
     let basis = step.call.at;
-    step.granted().map(|(told, _)| piece(step, side, (basis, told, lease_end(basis, lease_ms))))
+    step.granted().map(|(answered, _)| piece(step, side, (basis, answered, lease_end(basis, lease_ms))))
 }
 
 fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {
     let Request::Guard { side, lease_ms, .. } = step.call.request else { return Vec::new() };
     let mut end = step.ended.unwrap_or(Moment(u64::MAX));
     let mut pieces = Vec::new();
-    // What is said last counts: it may take back a part of what was said before.
+    // The last report counts: it may shorten an earlier one.
     for &(at, until) in step.vouched.iter().rev() {
         end = end.min(until);
         let basis = at.min(until - Duration::from_millis(lease_ms));
@@ -245,8 +245,8 @@ fn pieces_of_guard(step: &Operation) -> Vec<Certain<'_>> {
 }
 
 fn piece(step: &Operation, side: Side, (basis, from, until): (Moment, Moment, Moment)) -> Certain<'_> {
-    let (until_for_others, until_but_for_failovers, until_but_for_troubles) = (until, until, until);
-    Certain { side, from, until, until_for_others, until_but_for_failovers, until_but_for_troubles, basis, step }
+    let (until_for_others, until_without_failovers, until_without_troubles) = (until, until, until);
+    Certain { side, from, until, until_for_others, until_without_failovers, until_without_troubles, basis, step }
 }
 
 fn lease_end(began: Moment, lease_ms: u64) -> Moment {
@@ -257,13 +257,13 @@ fn cut_by_scripts(piece: &mut Certain, scripts: &Spans<u64>) {
     if piece.side != Side::Read || scripts.is_empty() {
         return;
     }
-    for (at, _, lease_ms) in scripts.touching(piece.basis, piece.until_but_for_troubles) {
+    for (at, _, lease_ms) in scripts.touching(piece.basis, piece.until_without_troubles) {
         piece.end_at(lease_end((*at).max(piece.basis), *lease_ms));
     }
 }
 
 fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
-    let mut end = piece.until_but_for_troubles;
+    let mut end = piece.until_without_troubles;
     for trouble in lock.troubles.removals(lock.name, piece.basis, end) {
         end = end.min(trouble.began);
     }
@@ -275,7 +275,7 @@ fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
             end = end.min((end - sooner).max(*began));
         }
     }
-    piece.until_but_for_failovers = end;
+    piece.until_without_failovers = end;
     piece.until_for_others = end;
     for (began, _, failover) in lock.troubles.failovers.touching(piece.basis, end) {
         end = end.min(*began);

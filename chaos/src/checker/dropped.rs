@@ -1,7 +1,7 @@
-//! Guards that nobody has any more, and waits that nobody waits for any more: `rlock-client` gives them back by itself.
+//! Dropped guards and abandoned waits: `rlock-client` must release and cancel them by itself.
 
 use super::by_lock::LockHistory;
-use super::verdict::{Verdict, WHAT_IS_DROPPED_IS_GIVEN_BACK};
+use super::verdict::{DROPPED_GUARDS_ARE_RELEASED, Verdict};
 use crate::history::{Answer, Moment, Operation};
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ const LATE_IN_LEAVING: Duration = Duration::from_secs(2);
 /// For a hold, also longer than the first lease of a grant, 3 s, which ends a grant to a wait that the client has forgotten.
 const LATE: Duration = Duration::from_millis(3_500);
 
-/// Up to the moment when clients end: they give nothing back after it.
+/// Up to the moment when clients end: they release nothing after it.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let over = lock.each(over);
     let troubles = lock.troubles;
-    lock.tell_once(WHAT_IS_DROPPED_IS_GIVEN_BACK, verdict, |seen| {
+    lock.report_once(DROPPED_GUARDS_ARE_RELEASED, verdict, |seen| {
         let asked = seen.sample.asked;
         let (since, step) = *over.get(seen.holder).filter(|_| asked <= troubles.clients_end)?;
-        // What was given back to one master another one may still have, and what was moved away may come back.
+        // Another master may still have a lock that this one released, and a lock that was moved away may come back.
         if troubles.failovers.touches(since - LATE, asked) || lock.is_removed(since - LATE, asked) {
             return None;
         }
@@ -30,8 +30,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     });
 }
 
-/// Since when this holder wants nothing any more, if all that it did it did by guards. Of one whose process was killed it
-/// is not known.
+/// Since when this holder needs nothing any more, if it used guards only. If its process was killed, that is not known.
 fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     let mut last: Option<(Moment, &Operation)> = None;
     for step in steps {
@@ -46,7 +45,7 @@ fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
 
 #[cfg(test)]
 mod tests {
-    use super::WHAT_IS_DROPPED_IS_GIVEN_BACK;
+    use super::DROPPED_GUARDS_ARE_RELEASED;
     use crate::checker::written::{Written, failover, granted, guard, refused, take, unknown};
     use crate::history::Reach;
     use crate::history::Side::Plain;
@@ -55,7 +54,7 @@ mod tests {
         Written::default().did("o", take(10), (9_000, 9_001), refused(5))
     }
 
-    /// Somebody else is at work for longer.
+    /// Another client is at work for longer.
     fn dropped_at(at: u64) -> Written {
         others().did("g", guard(30_000), (0, 10), granted()).vouched("g", 11, 20).ended("g", at)
     }
@@ -69,27 +68,27 @@ mod tests {
 
     #[test]
     fn it_may_not_be_kept() {
-        assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
+        assert_eq!(dropped_at(100).seen(4_000, &[("g", Plain)], &[]).broken(), [DROPPED_GUARDS_ARE_RELEASED]);
         let given_up = || others().did("g", guard(30_000), (0, 100), unknown());
         let waits = |at| given_up().seen(at, &[("h", Plain)], &[("g", Plain, 0)]).broken();
-        assert_eq!((waits(2_000), waits(2_200)), (vec![], vec![WHAT_IS_DROPPED_IS_GIVEN_BACK]));
+        assert_eq!((waits(2_000), waits(2_200)), (vec![], vec![DROPPED_GUARDS_ARE_RELEASED]));
         assert_eq!(given_up().seen(2_200, &[("g", Plain)], &[]).broken(), [], "its first lease");
     }
 
     #[test]
-    fn whoever_has_ended_gives_nothing_back() {
+    fn a_client_that_has_ended_releases_nothing() {
         let alone = Written::default().did("g", guard(30_000), (0, 10), granted()).vouched("g", 11, 20).ended("g", 100);
         assert_eq!(alone.seen(4_000, &[("g", Plain)], &[]).broken(), []);
     }
 
     #[test]
-    fn whoever_cannot_is_excused() {
+    fn a_client_that_cannot_release_is_excused() {
         let held = || dropped_at(100).seen(4_000, &[("g", Plain)], &[]);
         assert_eq!(held().troubled((200, 2_500), failover()).broken(), []);
         assert_eq!(held().troubled((200, 2_500), Reach::Clients).broken(), []);
-        assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
-        // Its process need only connect anew.
-        assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [WHAT_IS_DROPPED_IS_GIVEN_BACK]);
+        assert_eq!(held().troubled((200, 300), Reach::Clients).broken(), [DROPPED_GUARDS_ARE_RELEASED]);
+        // Its process only has to reconnect.
+        assert_eq!(held().troubled((200, 2_500), Reach::Answers).broken(), [DROPPED_GUARDS_ARE_RELEASED]);
         // Killed before its end was written.
         let killed = others().did("g", guard(30_000), (0, 10), granted());
         assert_eq!(killed.seen(4_000, &[("g", Plain)], &[]).broken(), []);

@@ -1,5 +1,5 @@
-//! Two who hold what only one may hold; and how often that is so because failovers made servers forget. No promise is
-//! broken by that, but how often it happens is worth a number.
+//! Two holders of a lock that only one may hold. Failovers that made servers forget a lock break no promise: they are
+//! counted.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
@@ -7,7 +7,7 @@ use super::verdict::{FORGOTTEN, ONE_HOLDER, Verdict};
 use crate::history::Moment;
 use std::collections::{BTreeMap, HashSet};
 
-/// Two pieces of evidence that contradict each other, the one that began earlier first.
+/// Two spans that contradict each other, the earlier first.
 type Overlap = (usize, usize);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
@@ -17,11 +17,11 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     for (earlier, later) in &broken {
         let (earlier, later) = (&pieces[*earlier], &pieces[*later]);
         let what = format!(
-            "two holders: {} had the lock ({:?}) for {:?} more when {} was told that it has it ({:?})",
-            earlier.step.who(),
+            "two holders: {} had the lock ({:?}) for {:?} more when {} was granted it ({:?})",
+            earlier.step.holder(),
             earlier.side,
             earlier.until_for_others.since(later.from),
-            later.step.who(),
+            later.step.holder(),
             later.side,
         );
         let evidence = [earlier.step, later.step];
@@ -33,37 +33,37 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 }
 
 fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], verdict: &mut Verdict) {
-    let who = |place: usize| pieces[place].step.who();
-    let broken: HashSet<(&str, &str)> = broken.iter().map(|(first, second)| (who(*first), who(*second))).collect();
-    let excused = overlaps(pieces, |piece| piece.until_but_for_failovers);
-    let excused = excused.into_iter().map(|(first, second)| (who(first), who(second)));
+    let holder = |place: usize| pieces[place].step.holder();
+    let broken: HashSet<(&str, &str)> =
+        broken.iter().map(|(first, second)| (holder(*first), holder(*second))).collect();
+    let excused = overlaps(pieces, |piece| piece.until_without_failovers);
+    let excused = excused.into_iter().map(|(first, second)| (holder(first), holder(second)));
     let lost: HashSet<&str> = excused.filter(|pair| !broken.contains(pair)).map(|(first, _)| first).collect();
-    let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.basis, piece.until_but_for_failovers);
-    let at_risk: HashSet<&str> = pieces.iter().filter(spans).map(|piece| piece.step.who()).collect();
-    for who in at_risk {
-        verdict.count(FORGOTTEN, lost.contains(who).into(), 1);
+    let spans = |piece: &&Certain| lock.troubles.failovers.touches(piece.basis, piece.until_without_failovers);
+    let at_risk: HashSet<&str> = pieces.iter().filter(spans).map(|piece| piece.step.holder()).collect();
+    for holder in at_risk {
+        verdict.count(FORGOTTEN, lost.contains(holder).into(), 1);
     }
 }
 
-/// Of different holders, at least one of them exclusive; each two holders once. `end` is what counts as the end of a
-/// piece.
+/// Overlaps of different holders, at least one of them exclusive; each two holders once. `end` is the end of a span.
 fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
-    // Of each holder that still has it, and has it alone or not, the piece that lasts longest.
+    // By holder and by whether it is exclusive: the span that lasts longest.
     let mut open: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for place in order {
         let piece = &pieces[place];
-        let (who, is_exclusive) = (piece.step.who(), piece.side.is_exclusive());
+        let (holder, is_exclusive) = (piece.step.holder(), piece.side.is_exclusive());
         open.retain(|_, rival| end(&pieces[*rival]) > piece.from);
         for ((other, has_it_alone), rival) in &open {
-            if *other != who && (is_exclusive || *has_it_alone) && seen.insert((*other, who)) {
+            if *other != holder && (is_exclusive || *has_it_alone) && seen.insert((*other, holder)) {
                 found.push((*rival, place));
             }
         }
-        let longest = open.entry((who, is_exclusive)).or_insert(place);
+        let longest = open.entry((holder, is_exclusive)).or_insert(place);
         if end(piece) > end(&pieces[*longest]) {
             *longest = place;
         }
@@ -113,12 +113,12 @@ mod tests {
         let shortened = || first().did("a", renew(20), (10, 11), Answer::Renewed(true));
         assert_eq!(take_at(shortened(), 30).broken(), []);
         assert!(take_at(shortened(), 20).breaks(ONE_HOLDER));
-        // Nobody knows whether this one came true, nor when.
+        // It is not known whether and when this call took effect.
         assert_eq!(take_at(first().called("a", renew(20), 10), 30).broken(), []);
     }
 
     #[test]
-    fn one_hold_given_back_of_two_leaves_one() {
+    fn one_release_of_two_holds_leaves_one() {
         let again = first().did("a", take(100), (2, 3), granted());
         let given = again.did("a", give(Side::Plain), (10, 11), Answer::Released(Some(0)));
         assert!(take_at(given, 20).breaks(ONE_HOLDER));
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn readers_are_many_and_writers_alone() {
-        let read = |who: &str| Written::default().did(who, acquire(Side::Read, 100), (0, 1), granted());
-        let beside = |side| read("a").did("b", acquire(side, 100), (10, 11), granted());
-        assert_eq!(beside(Side::Read).broken(), []);
-        assert_eq!(beside(Side::Write).broken(), [ONE_HOLDER]);
+        let read = |holder: &str| Written::default().did(holder, acquire(Side::Read, 100), (0, 1), granted());
+        let with_reader = |side| read("a").did("b", acquire(side, 100), (10, 11), granted());
+        assert_eq!(with_reader(Side::Read).broken(), []);
+        assert_eq!(with_reader(Side::Write).broken(), [ONE_HOLDER]);
         let written = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
         assert_eq!(written.did("b", acquire(Side::Read, 100), (10, 11), granted()).broken(), [ONE_HOLDER]);
         let own = Written::default().did("a", acquire(Side::Write, 100), (0, 1), granted());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_hold_what_they_vouch_for() {
+    fn guards_hold_what_they_guarantee() {
         let guarded = || Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
         assert!(take_at(guarded().vouched("a", 50, 140), 100).breaks(ONE_HOLDER));
         assert_eq!(take_at(guarded(), 100).broken(), []);
@@ -188,10 +188,10 @@ mod tests {
         assert_eq!(history().counted("failover"), Some((0, 1)));
         let guarded = Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
         assert_eq!(take_at(guarded.troubled((40, 42), covered()), 50).broken(), [ONE_HOLDER]);
-        // Another one beside it explains what it ever did.
+        // Another failover explains nothing.
         assert_eq!(history().troubled((43, 44), failover()).broken(), []);
-        // That the new master does not know of a hold is no loss of it to somebody else.
-        let told = first().did("a", renew(100), (50, 51), Answer::Renewed(false)).troubled((40, 42), covered());
-        assert_eq!(told.broken(), []);
+        // If the new master does not know of a hold, no other client has it.
+        let denied = first().did("a", renew(100), (50, 51), Answer::Renewed(false)).troubled((40, 42), covered());
+        assert_eq!(denied.broken(), []);
     }
 }

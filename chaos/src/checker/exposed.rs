@@ -1,5 +1,5 @@
-//! The failovers that put a promise to the test: the new master lacked a lock that was held. Counted are these locks, and those
-//! of them that had a second holder before the first one's time was over.
+//! The failovers that test a promise: the new master lacked a lock that was held. Counts these locks, and those of them
+//! that had a second holder within the first one's time.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
@@ -12,10 +12,10 @@ use std::ops::AddAssign;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failovers {
     pub all: u64,
-    /// Those in which the new master lacked a lock that was certainly held, and how many locks these were in all.
+    /// Failovers after which the new master lacked a lock that was certainly held, and the number of these locks.
     pub exposed: u64,
     pub locks: u64,
-    /// Of these, those with two holders.
+    /// How many of these locks had two holders.
     pub doubled: u64,
     pub locks_doubled: u64,
 }
@@ -50,7 +50,7 @@ fn judge(promotion: &Promotion, locks: &[(&LockHistory, Vec<Certain>)]) -> Failo
     for (lock, pieces) in locks {
         let Some(knew) = promotion.knew.get(lock.name) else { continue };
         let unknown =
-            |piece: &&Certain| is_exposed(lock, piece, promotion) && !knew.iter().any(|it| it == piece.step.who());
+            |piece: &&Certain| is_exposed(lock, piece, promotion) && !knew.iter().any(|it| it == piece.step.holder());
         let exposed: Vec<_> = pieces.iter().filter(unknown).collect();
         count.locks += u64::from(!exposed.is_empty());
         count.locks_doubled += u64::from(exposed.iter().any(|piece| is_doubled(piece, pieces, promotion)));
@@ -60,20 +60,20 @@ fn judge(promotion: &Promotion, locks: &[(&LockHistory, Vec<Certain>)]) -> Failo
     count
 }
 
-/// Whether it was held alone for the whole time in which the new master took over and said what it knew; and not lost in an
-/// earlier failover.
+/// Whether it was held exclusively for the whole time in which the new master took over and reported its locks, and was
+/// not lost in an earlier failover.
 fn is_exposed(lock: &LockHistory, piece: &Certain, promotion: &Promotion) -> bool {
     let Promotion { from, until, .. } = promotion;
-    let is_held = piece.side.is_exclusive() && piece.from <= *from && piece.until_but_for_failovers > *until;
+    let is_held = piece.side.is_exclusive() && piece.from <= *from && piece.until_without_failovers > *until;
     is_held && !lock.troubles.failovers.touching(piece.basis, *from).any(|(_, ended, _)| ended <= from)
 }
 
 /// Whether another client was granted it from then on, within the time of this one.
 fn is_doubled(first: &Certain, pieces: &[Certain], promotion: &Promotion) -> bool {
     pieces.iter().any(|piece| {
-        piece.step.who() != first.step.who()
-            && (promotion.from..first.until_but_for_failovers).contains(&piece.from)
-            && piece.from < piece.until_but_for_failovers
+        piece.step.holder() != first.step.holder()
+            && (promotion.from..first.until_without_failovers).contains(&piece.from)
+            && piece.from < piece.until_without_failovers
     })
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use crate::checker::written::{Written, acquire, failover, give, granted, removed, take};
     use crate::history::{Answer, Side};
 
-    /// Held from 1 to 100, by a server that nothing is heard of from 10 on.
+    /// Held from 1 to 100, by a server that is silent from 10 on.
     fn held() -> Written {
         Written::default().did("a", take(100), (0, 1), granted()).troubled((10, 90), failover())
     }

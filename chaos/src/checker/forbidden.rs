@@ -1,7 +1,6 @@
 //! Grants by a server that could not write at that time.
 //!
-//! When a waiter was granted nobody knows but by looking: who holds the lock now and did not a moment ago has got it in
-//! between.
+//! Only samples show when a waiter was granted: between a sample without it as the holder and one with it.
 
 use super::by_lock::LockHistory;
 use super::verdict::{NO_GRANT_WHILE_FORBIDDEN, Verdict};
@@ -18,7 +17,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
                 && *server == sample.server
                 && !lock.troubles.clock_steps.touches(*began, *ended)
         });
-        // Databases that are swapped, and back, take locks away and bring them again.
+        // Swapping databases takes locks away and brings them back.
         if let Some((.., (server, why))) = around.next().filter(|_| !lock.is_removed(from, until)) {
             let what = format!("{} got it from server {server} in spite of {why}", new.holder);
             let evidence: Vec<_> = lock.last_of(&new.holder).into_iter().collect();
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_is_none() {
+    fn a_waiter_that_goes_is_no_grant() {
         let gone = Written::default().seen(480, &[("x", Plain), ("y", Plain)], &[]).seen(500, &[("y", Plain)], &[]);
         assert_eq!(gone.forbade((100, 900)).broken(), []);
     }

@@ -1,37 +1,37 @@
 //! Locks whose holder does not know of it: its client was refused, its wait was ended, or it has released the lock.
 
 use super::by_lock::{LockHistory, Seen};
-use super::verdict::{NO_GRANT_TO_NOBODY, Verdict, WHAT_IS_RELEASED_IS_GONE};
+use super::verdict::{NO_GRANT_WITHOUT_WAITER, RELEASES_ARE_FINAL, Verdict};
 use super::waits::{Wait, waits};
 use crate::history::{Answer, Moment, Operation, Reach, Request, Side, Trouble};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// A wait that was ended may have been granted just before; and it takes a moment to say so.
+/// A wait that was ended may have been granted just before, and the report takes a moment.
 const LEEWAY: Duration = Duration::from_millis(300);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let (refused, ended) = (lock.each(refused), ended_waits(lock));
-    lock.tell_once(NO_GRANT_TO_NOBODY, verdict, |seen| {
+    lock.report_once(NO_GRANT_WITHOUT_WAITER, verdict, |seen| {
         let holds = |holder| Some(holder).filter(|_| seen.waits.is_none());
         let ghost = refused.get(holds(seen.holder)?).filter(|step| seen.sample.asked > step.done());
         let ghost = ghost.map(|step| ("although it was refused".to_owned(), *step));
         let revenant = || ended.get(seen.holder).filter(|it| it.is_granted_later(seen));
-        ghost.or_else(|| revenant().map(|it| ("although somebody had ended its wait".to_owned(), it.step)))
+        ghost.or_else(|| revenant().map(|it| ("although its wait had been ended".to_owned(), it.step)))
     });
     let released = lock.each(released);
-    lock.tell_once(WHAT_IS_RELEASED_IS_GONE, verdict, |seen| {
+    lock.report_once(RELEASES_ARE_FINAL, verdict, |seen| {
         let asked = seen.sample.asked;
         let (began, step) = *released.get(seen.holder).filter(|(_, step)| asked > step.done())?;
-        // What is released at one master another one may still have, and what was moved away may come back. Of a server that is
-        // started anew on all that it had neither is true.
+        // Another master may still have a lock that this one released, and a lock that was moved away may come back. A
+        // server that restarted with all its keys explains neither.
         let is_elsewhere = lock.troubles.failovers.touches(began, asked) || lock.is_removed(began, asked);
         (seen.waits.is_none() && !is_elsewhere).then(|| ("although it was released".to_owned(), step))
     });
 }
 
-/// A holder that was granted the lock by the only request that it made for it, and released it: since when, and by which step.
-/// Guards may ask again by themselves.
+/// A holder that was granted the lock by its only request, and released it: since when, and by which step. Guards may
+/// ask again by themselves.
 fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
     let asked = asked.next().filter(|step| !step.is_guard() && asked.next().is_none())?;
@@ -41,8 +41,8 @@ fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     Some((asked.call.at, *step))
 }
 
-/// A holder that asked, and was never granted anything. Of guards only the last word is known, and what they have asked
-/// for in doubt they give back themselves, later.
+/// A holder that asked, and was never granted anything. Of guards only the last answer is known: they release later, by
+/// themselves, what an unanswered request acquired.
 fn refused<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
     let asked = steps.iter().filter(|step| step.asks_for().is_some());
     let is_refused = asked.clone().all(|step| step.did_nothing() && !step.is_guard());
@@ -72,7 +72,7 @@ fn ended_waits<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Ended<'a>> {
     let mut ended = HashMap::new();
     let troubles = lock.troubles;
     let servers: HashSet<&str> = lock.samples.iter().map(|sample| sample.server.as_str()).collect();
-    // Clients have a number per server, and the trouble does not say of which.
+    // Client numbers are per server, and the trouble does not name the server.
     if servers.len() > 1 || !troubles.clock_steps.is_empty() || !troubles.failovers.is_empty() {
         return ended;
     }
@@ -84,7 +84,7 @@ fn ended_waits<'a>(lock: &LockHistory<'a>) -> HashMap<&'a str, Ended<'a>> {
             |trouble: &&Trouble| matches!(trouble.reach, Reach::Wait { client_id } if Some(client_id) == client);
         for &trouble in troubles.of_waits.iter().filter(|it| of_it(it)) {
             if waited_then(&wait, step, trouble) {
-                ended.insert(step.who(), Ended { step, trouble, lease_ms: *lease_ms });
+                ended.insert(step.holder(), Ended { step, trouble, lease_ms: *lease_ms });
             }
         }
     }
@@ -96,11 +96,11 @@ fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
     step.call.at < trouble.began && trouble.began < answered && wait.first.asked < trouble.ended
 }
 
-/// A holder with one attempt only, by command, which it was not granted; and the lease. It may have tried to give it back
-/// all the same.
+/// A holder with a single attempt, by command, which was not granted; and the lease. It may still have tried to
+/// release.
 fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
-    let gives_back = |step: &Operation| matches!(step.call.request, Request::Release { .. } | Request::Answer { .. });
-    let mut others = steps.iter().filter(|step| !gives_back(step));
+    let releases = |step: &Operation| matches!(step.call.request, Request::Release { .. } | Request::Answer { .. });
+    let mut others = steps.iter().filter(|step| !releases(step));
     let step = *others.next().filter(|_| others.next().is_none())?;
     let Request::Acquire { lease_ms, .. } = step.call.request else { return None };
     (step.granted().is_none() && !step.is_by_script()).then_some((step, lease_ms))
@@ -108,7 +108,7 @@ fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NO_GRANT_TO_NOBODY, WHAT_IS_RELEASED_IS_GONE};
+    use super::{NO_GRANT_WITHOUT_WAITER, RELEASES_ARE_FINAL};
     use crate::checker::written::{Written, failover, give, granted, permit, refused, removed, restart};
     use crate::checker::written::{take, unknown, wait, wait_for};
     use crate::history::Side::{Permit, Plain};
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_granted_may_be_seen() {
+    fn a_granted_holder_may_be_seen() {
         assert_eq!(asked(granted()).seen(70, &[("a", Plain)], &[]).broken(), []);
         assert_eq!(asked(unknown()).seen(70, &[("a", Plain)], &[]).broken(), []);
         let again = asked(refused(5)).did("a", wait(1_000, 50), (61, 65), granted());
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn who_was_refused_may_not() {
+    fn a_refused_holder_may_not_be_seen() {
         for no in [refused(5), Answer::Failed("no".to_owned())] {
-            assert_eq!(asked(no).seen(70, &[("a", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
+            assert_eq!(asked(no).seen(70, &[("a", Plain)], &[]).broken(), [NO_GRANT_WITHOUT_WAITER]);
         }
     }
 
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_released_it_may_not() {
+    fn a_holder_that_released_may_not_be_seen() {
         let released = || {
             let held = Written::default().did("a", take(1_000), (0, 1), granted());
             held.did("a", give(Plain), (10, 12), Answer::Released(Some(1)))
         };
         let seen = |history: Written| history.seen(20, &[("a", Plain)], &[]).broken();
-        assert_eq!(seen(released()), [WHAT_IS_RELEASED_IS_GONE]);
-        assert_eq!(seen(released().troubled((15, 16), restart())), [WHAT_IS_RELEASED_IS_GONE]);
+        assert_eq!(seen(released()), [RELEASES_ARE_FINAL]);
+        assert_eq!(seen(released().troubled((15, 16), restart())), [RELEASES_ARE_FINAL]);
         assert_eq!(seen(released().troubled((15, 16), failover())), []);
         assert_eq!(seen(released().troubled((15, 16), removed(false))), []);
         assert_eq!(seen(released().did("a", take(1_000), (13, 14), granted())), []);
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn whose_wait_was_ended_is_not_granted_later() {
+    fn an_ended_wait_is_not_granted_later() {
         let ended = || {
             let seen = asked(unknown()).seen(10, &[("x", Plain)], &[("a", Plain, 0)]);
             seen.troubled((20, 30), Reach::Wait { client_id: 7 })
         };
         // With 600 ms left of a second, it was granted at 400.
-        assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
+        assert_eq!(ended().seen_with(800, 600, &[("a", Plain)], &[]).broken(), [NO_GRANT_WITHOUT_WAITER]);
         assert_eq!(ended().seen_with(800, 210, &[("a", Plain)], &[]).broken(), []);
         assert_eq!(asked(unknown()).seen_with(800, 600, &[("a", Plain)], &[]).broken(), []);
     }
@@ -172,7 +172,7 @@ mod tests {
             let ended = waited.seen(10, &[], &[("a", Permit, 0)]).troubled((20, 30), Reach::Wait { client_id: 7 });
             ended.seen_with(800, left_ms, &[("a", Permit)], &[])
         };
-        assert_eq!(held(600).broken(), [NO_GRANT_TO_NOBODY]);
-        assert_eq!(held(210).whose_lock_lasts(3_000).broken(), []);
+        assert_eq!(held(600).broken(), [NO_GRANT_WITHOUT_WAITER]);
+        assert_eq!(held(210).with_lock_lease(3_000).broken(), []);
     }
 }

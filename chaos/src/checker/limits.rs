@@ -1,4 +1,4 @@
-//! Times that are longer than was asked for: of a wait, and of a lease.
+//! Waits and leases that last longer than requested.
 
 use super::by_lock::LockHistory;
 use super::verdict::{LEASES_AS_ASKED_FOR, Verdict, Violation, WAITS_END};
@@ -6,17 +6,17 @@ use crate::history::{Moment, Operation, Request, Sample, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How late the end of a wait may be, beside the time in which the server could do nothing.
+/// How late the end of a wait may be, in addition to the time in which the server could do nothing.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What a lease may be longer in a sample than it was asked for: times are counted in whole ms.
+/// How much longer than requested a lease may be in a sample: times are counted in whole ms.
 const ROUGHNESS_MS: i64 = 5;
 
-/// What a holder has asked for.
+/// What a holder has requested.
 struct Asked<'a> {
-    /// None: it did not wait. Of several waits the longest.
+    /// None: it did not wait. The longest of several waits.
     wait_ms: Option<u64>,
-    /// The longest lease that it has asked for in whatever way.
+    /// The longest lease that it has requested in any way.
     lease_ms: u64,
     step: &'a Operation,
 }
@@ -31,10 +31,10 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 }
 
 fn asked<'a>(steps: &[&'a Operation]) -> Option<Asked<'a>> {
-    // Nought is for ever, as on the wire.
+    // As in the protocol, 0 has no limit.
     let wait = |step: &&Operation| match step.call.request {
         Request::Acquire { wait_ms, .. } => wait_ms.map(|wait| if wait == 0 { u64::MAX } else { wait }),
-        // Its own waits are its own affair.
+        // Guards repeat their waits by themselves.
         _ => None,
     };
     let lease = |step: &&Operation| step.call.request.lease_ms();
@@ -45,12 +45,12 @@ fn asked<'a>(steps: &[&'a Operation]) -> Option<Asked<'a>> {
 fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -> Option<Violation> {
     let late = |waited_ms: i64, limit: u64| {
         let waited = Duration::from_millis(waited_ms.unsigned_abs());
-        // By a clock that was stepped meanwhile nobody has waited for what it says.
+        // If a clock was stepped meanwhile, the server's figure is not how long the client has waited.
         if lock.troubles.clock_steps.touches(sample.asked - waited, sample.answered) {
             return Duration::ZERO;
         }
         let over = waited.saturating_sub(Duration::from_millis(limit));
-        // It may have been looked at as late as that.
+        // The sample may be as late as that.
         lock.quiet(sample.answered - over, sample.answered)
     };
     let mut waiters = sample.waiters.iter();
@@ -63,7 +63,7 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
     Some(lock.violation(WAITS_END, sample.asked, what, &[step]))
 }
 
-/// Not where somebody else sets expiries, a clock was stepped, or writers add one lease to the other.
+/// Not if faults set expiries, a clock was stepped, or writers add one lease to another.
 fn leases_are_known(lock: &LockHistory) -> bool {
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
     let have_one_clock = lock.troubles.clock_steps.is_empty() && lock.troubles.clocks_apart.is_empty();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_may_be_for_ever() {
+    fn a_wait_may_have_no_limit() {
         let history = Written::default().called("w", wait(5_000, 0), 0);
         assert_eq!(history.seen(9_000, &[("x", Plain)], &[("w", Plain, 0)]).broken(), []);
     }

@@ -1,15 +1,15 @@
-//! A holder that is told in the middle of its lease that it holds nothing.
+//! A server that replies, in the middle of a holder's lease, that it holds nothing.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings, covers};
 use super::verdict::{HOLDS_LAST, Verdict};
 use crate::history::{Answer, Operation, Request, Side};
 
-/// Where that is nobody's fault but the client's, the failover's, or that of whoever removed the lock.
+/// The loss is explained by the client, a failover, or the fault that removed the lock.
 const EXCUSES: [&str; 3] = [
     "a client stalled beyond its lease",
     "a hold was gone after a failover",
-    "a hold was gone after somebody removed the lock",
+    "a hold was gone after the lock was removed",
 ];
 
 const NO_EXCUSE: &str = "a hold was lost";
@@ -17,7 +17,7 @@ const NO_EXCUSE: &str = "a hold was lost";
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let around = Surroundings::of(lock);
     for holder in &lock.holders {
-        // What a guard is told comes from several requests, and its own repetitions are among them.
+        // A guard's report combines several requests, its own repetitions among them.
         if holder.iter().any(|step| step.is_guard()) {
             continue;
         }
@@ -28,7 +28,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
             let why = denied_sides(step).and_then(|sides| why(&around, holder, step, &sides));
             EXCUSES.iter().for_each(|excuse| verdict.count(excuse, u64::from(why == Some(*excuse)), 1));
             if why == Some(NO_EXCUSE) {
-                let what = format!("{NO_EXCUSE}: {} was told within its lease that it holds nothing", step.who());
+                let what =
+                    format!("{NO_EXCUSE}: {} got the reply within its lease that it holds nothing", step.holder());
                 verdict.violations.push(lock.violation(HOLDS_LAST, step.done(), what, &[step]));
             }
         }
@@ -37,24 +38,24 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
 
 /// None, if it held nothing.
 fn why(around: &Surroundings, holder: &[&Operation], step: &Operation, sides: &[Side]) -> Option<&'static str> {
-    let pieces = around.certain_but_for(holder, step);
+    let pieces = around.certain_without(holder, step);
     let time = (step.call.at, step.done());
     let holds = |end: fn(&Certain) -> _| sides.iter().any(|side| covers(&pieces, *side, time, end));
     let [after_a_stall, after_a_failover, after_a_removal] = EXCUSES;
     if holds(|piece| piece.until) {
         return Some(NO_EXCUSE);
     }
-    if holds(|piece| piece.until_but_for_failovers) {
+    if holds(|piece| piece.until_without_failovers) {
         return Some(after_a_failover);
     }
-    if holds(|piece| piece.until_but_for_troubles) {
+    if holds(|piece| piece.until_without_troubles) {
         return Some(after_a_removal);
     }
-    let ends = pieces.iter().filter(|piece| piece.from <= step.call.at).map(|piece| piece.until_but_for_troubles);
+    let ends = pieces.iter().filter(|piece| piece.from <= step.call.at).map(|piece| piece.until_without_troubles);
     ends.max().filter(|end| *end < step.done()).map(|_| after_a_stall)
 }
 
-/// Of which sides the server said that this holder does not hold them.
+/// The sides that this holder does not hold, according to the server.
 fn denied_sides(step: &Operation) -> Option<Vec<Side>> {
     match (&step.call.request, step.known_answer()?) {
         (Request::Renew { .. }, Answer::Renewed(false)) => Some(Side::ALL.to_vec()),
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_too_late_is_counted() {
+    fn a_renewal_after_the_lease_is_counted() {
         assert_eq!(denied(first(), 200).broken(), []);
         assert_eq!(denied(first(), 200).counted("stalled"), Some((1, 1)));
         let twice = first().did("a", give(Side::Plain), (10, 11), Answer::Released(Some(1))).did(
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_reads_one_is_left_when_one_was_given_back() {
+    fn one_release_of_two_reads_leaves_one() {
         let read = |history: Written, at| history.did("a", acquire(Side::Read, 100), (at, at + 1), granted());
         let given =
             |history: Written, at, left| history.did("a", give(Side::Read), (at, at + 1), Answer::Released(left));
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_removed_is_counted() {
+    fn a_removed_lock_is_counted() {
         let removed = || denied(first().troubled((40, 45), removed(false)), 50);
         assert_eq!(removed().broken(), []);
         assert_eq!(removed().counted("removed"), Some((1, 1)));

@@ -1,8 +1,8 @@
-//! From a history to a verdict: what in it broke a promise, and where promises end, how often.
+//! From a history to a verdict: which promises were broken, and how often the cases occurred that no promise covers.
 //!
-//! The checker knows nothing but what was written down, and says only what that proves: every bound is taken to the
-//! side of the servers. So a violation is one, whatever the machine was doing; what is doubtful is left out or counted.
-//! Each promise has a file of its own, and nothing in it needs another's verdict.
+//! The checker knows only what was recorded, and reports only what that proves: every bound errs in favour of the
+//! servers. So a violation is a fact, however busy the machine was; a doubtful case is left out or counted. Each
+//! promise has its own file, and needs no other's verdict.
 
 mod asleep;
 mod by_lock;
@@ -40,10 +40,10 @@ use by_lock::{LockHistory, by_lock};
 use std::time::Duration;
 use troubles::Troubles;
 
-/// Servers count in whole ms, and by a clock that stands still while they do one thing.
+/// Servers count in whole ms, by a clock that does not move during a command.
 const ROUGHNESS: Duration = Duration::from_millis(2);
 
-/// What is asked of each lock.
+/// The checks of each lock.
 const CHECKS: [fn(&LockHistory, &mut Verdict); 11] = [
     exclusion::check,
     permits::check,
@@ -62,7 +62,7 @@ pub fn check(records: &[Record]) -> Verdict {
     let operations = pair(records);
     let troubles = Troubles::of(records);
     let mut verdict = Verdict::default();
-    tell_and_count(records, &mut verdict);
+    add_recorded(records, &mut verdict);
     operations.iter().for_each(|operation| count(operation, &mut verdict));
     let locks = by_lock(records, &operations, &troubles);
     for lock in &locks {
@@ -75,12 +75,12 @@ pub fn check(records: &[Record]) -> Verdict {
     verdict
 }
 
-/// What was seen broken while it happened is a violation.
-fn tell_and_count(records: &[Record], verdict: &mut Verdict) {
+/// A promise that was seen broken during the run is a violation.
+fn add_recorded(records: &[Record], verdict: &mut Verdict) {
     for record in records {
         match record {
             Record::Broken { at, promise, what } => {
-                verdict.violations.push(Violation::told(Promise(promise.clone().into()), *at, what.clone()));
+                verdict.violations.push(Violation::without_lock(Promise(promise.clone().into()), *at, what.clone()));
             }
             Record::Seen(_) => verdict.figures.add("samples", 1),
             Record::Troubled(_) => verdict.figures.add("faults", 1),

@@ -12,7 +12,7 @@ use crate::history::{Answer, Moment, Operation, Request, Side};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long callers may still wait after an answer was stored, without the time in which the server could not serve.
+/// How long callers may still wait after an answer was stored, minus the time in which the server could not serve.
 const LATE: Duration = Duration::from_millis(500);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
@@ -53,7 +53,7 @@ impl<'a> Left<'a> {
         self.called() + self.keep - ROUGHNESS
     }
 
-    /// It has expired by then.
+    /// When it has certainly expired.
     fn gone_by(&self) -> Moment {
         self.step.done() + self.keep + ROUGHNESS
     }
@@ -102,40 +102,40 @@ fn got<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (&'a Operation, &'a s
 }
 
 fn are_of_holders(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
-    let mut tell = |step: &Operation, what| {
+    let mut report = |step: &Operation, what| {
         verdict.violations.push(lock.violation(ANSWERS_ARE_OF_HOLDERS, step.done(), what, &[step]));
     };
     for (step, value) in got(lock) {
         if !answers.of_value(value).iter().any(|left| left.called() < step.done()) {
-            tell(step, format!("{} got {value}, which no holder has stored", step.who()));
+            report(step, format!("{} got {value}, which no holder has stored", step.holder()));
         }
     }
     let pieces = Surroundings::of(lock).certain();
     for left in answers.stored() {
         if let Some(why) = lacks_the_lock(lock, left, &pieces) {
-            tell(left.step, format!("{} stored an answer, {why}", left.step.who()));
+            report(left.step, format!("{} stored an answer, {why}", left.step.holder()));
         }
     }
 }
 
 fn lacks_the_lock(lock: &LockHistory, left: &Left, pieces: &[Certain]) -> Option<String> {
-    let (who, called, told) = (left.step.who(), left.called(), left.step.done());
+    let (holder, called, answered) = (left.step.holder(), left.called(), left.step.done());
     let has_all_the_time = |it: &&Certain| {
-        it.side.is_exclusive() && it.from <= called && told <= it.until_for_others && it.step.who() != who
+        it.side.is_exclusive() && it.from <= called && answered <= it.until_for_others && it.step.holder() != holder
     };
     if let Some(other) = pieces.iter().find(has_all_the_time) {
-        return Some(format!("although {} had the lock", other.step.who()));
+        return Some(format!("although {} had the lock", other.step.holder()));
     }
-    let own: Vec<_> = lock.steps.iter().filter(|it| it.who() == who && !it.did_nothing()).collect();
+    let own: Vec<_> = lock.steps.iter().filter(|it| it.holder() == holder && !it.did_nothing()).collect();
     let leases = || own.iter().filter_map(|it| Some((it, Duration::from_millis(it.call.request.lease_ms()?))));
     let end = leases().map(|(it, lease)| it.done() + lease + ROUGHNESS).max();
     let Some(end) = end else { return Some("and never had the lock".to_owned()) };
     let began = own.iter().map(|it| it.call.at).min().unwrap_or_default();
     let troubles = lock.troubles;
-    let is_excused = troubles.failovers.touches(began, told)
-        || troubles.clocks_apart.touches(began, told)
-        || troubles.clock_steps.touches(began, told)
-        || lock.is_removed(began, told);
+    let is_excused = troubles.failovers.touches(began, answered)
+        || troubles.clocks_apart.touches(began, answered)
+        || troubles.clock_steps.touches(began, answered)
+        || lock.is_removed(began, answered);
     (end < called && !is_excused).then(|| format!("{:?} after the end of its lease", called.since(end)))
 }
 
@@ -157,7 +157,7 @@ fn are_the_latest(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) 
             newer.map(|it| format!("although {} was stored before it asked", it.value))
         };
         let Some(why) = why.filter(|_| !is_excused(lock, began, step.done())) else { continue };
-        let what = format!("{} got {value} {why}", step.who());
+        let what = format!("{} got {value} {why}", step.holder());
         let evidence: Vec<&Operation> = own.iter().chain(&newer).map(|it| it.step).chain([step]).collect();
         verdict.violations.push(lock.violation(ANSWERS_ARE_THE_LATEST, step.done(), what, &evidence));
     }
@@ -171,7 +171,8 @@ fn is_excused(lock: &LockHistory, after: Moment, before: Moment) -> bool {
 /// While an answer is stored, ONCE returns it.
 fn are_kept(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
     let around = Surroundings::of(lock);
-    let holders: HashMap<&str, &Vec<&Operation>> = lock.holders.iter().map(|steps| (steps[0].who(), steps)).collect();
+    let holders: HashMap<&str, &Vec<&Operation>> =
+        lock.holders.iter().map(|steps| (steps[0].holder(), steps)).collect();
     let gets_none = |step: &&&Operation| {
         step.is_by_once() && matches!(step.known_answer(), Some(Answer::Granted { .. } | Answer::Refused { .. }))
     };
@@ -182,13 +183,15 @@ fn are_kept(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
         let until = without.partition_point(|step| step.done() < left.kept_until());
         let pieces = std::cell::OnceCell::new();
         let held_since = |moment| {
-            let steps = holders.get(left.step.who()).map_or(&[][..], |steps| steps);
-            let pieces = pieces.get_or_init(|| around.certain_but_for(steps, left.step));
+            let steps = holders.get(left.step.holder()).map_or(&[][..], |steps| steps);
+            let pieces = pieces.get_or_init(|| around.certain_without(steps, left.step));
             covers(pieces, Side::Plain, (moment, left.called()), |it| it.until)
         };
-        // A caller that asked earlier was not granted the lock before the answer if the leader held it all that time.
+        // If the leader held the lock from that call until its answer, a caller that asked earlier was not granted the
+        // lock before the answer.
         let is_wrong = |step: &&&Operation| {
-            let is_behind = || step.granted().is_some() && step.who() != left.step.who() && held_since(step.call.at);
+            let is_behind =
+                || step.granted().is_some() && step.holder() != left.step.holder() && held_since(step.call.at);
             (step.call.at >= left.step.done() || is_behind())
                 && step.done() < answers.kept_until(left, step.done())
                 && !lock.troubles.takes_answer(lock.name, left.called(), step.done())
@@ -199,20 +202,20 @@ fn are_kept(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
             verdict.count(FORGOTTEN_ANSWER, u64::from(wrong.is_some()), 1);
         }
         if let Some(step) = wrong.filter(|step| !failovers.touches(left.called(), step.done())) {
-            let does = if step.granted().is_some() { "leads" } else { "is told that another caller leads" };
+            let does = if step.granted().is_some() { "leads" } else { "got the reply that another caller leads" };
             let early = left.kept_until().since(step.done());
-            let what = format!("{} {does}, {early:?} before the end of {}", step.who(), left.value);
+            let what = format!("{} {does}, {early:?} before the end of {}", step.holder(), left.value);
             let evidence = [left.step, step];
             verdict.violations.push(lock.violation(ANSWERS_ARE_KEPT, step.done(), what, &evidence));
         }
     }
 }
 
-/// Callers get the answer wherever they stand in the queue.
+/// Callers get the answer at any place in the queue.
 fn end_waits(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
     const PROMISE: Promise = ANSWERS_END_WAITS;
     let callers = lock.each(waits_once);
-    lock.tell_once(PROMISE, verdict, |seen| {
+    lock.report_once(PROMISE, verdict, |seen| {
         let step = *seen.waits.filter(|by| by.is_attended()).and_then(|_| callers.get(seen.holder))?;
         let has_it = matches!(step.known_answer(), Some(Answer::Got { .. } | Answer::Answered));
         if has_it && step.done() < seen.sample.asked {
@@ -241,7 +244,7 @@ fn waits_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
 #[cfg(test)]
 mod tests {
     use super::{ANSWERS_ARE_KEPT, ANSWERS_ARE_OF_HOLDERS, ANSWERS_ARE_THE_LATEST, ANSWERS_END_WAITS};
-    use crate::checker::verdict::{HOLDS_LAST, NO_GRANT_TO_NOBODY, ONE_HOLDER};
+    use crate::checker::verdict::{HOLDS_LAST, NO_GRANT_WITHOUT_WAITER, ONE_HOLDER};
     use crate::checker::written::{
         Written, answer, clock, failover, give, got, granted, once, refused, removed, restart, take, unknown,
     };
@@ -307,8 +310,8 @@ mod tests {
 
     #[test]
     fn a_grant_from_before_the_lead_may_arrive_late() {
-        let told_late = Written::default().did("b", once(20, Some(900)), (0, 60), granted());
-        let led = told_late.did("a", once(500, None), (30, 31), granted());
+        let late_answer = Written::default().did("b", once(20, Some(900)), (0, 60), granted());
+        let led = late_answer.did("a", once(500, None), (30, 31), granted());
         assert_eq!(led.did("a", answer("v", 1_000), (50, 52), Answer::Stored(true)).broken(), []);
     }
 
@@ -354,7 +357,7 @@ mod tests {
         let waited = || led().did("b", once(500, Some(5_000)), (10, 60), got("v"));
         assert_eq!(waited().seen(59, &[], &[("b", Plain, 10)]).broken(), []);
         assert_eq!(waited().seen(70, &[], &[("b", Plain, 10)]).broken(), [ANSWERS_END_WAITS]);
-        assert_eq!(waited().seen(70, &[("b", Plain)], &[]).broken(), [NO_GRANT_TO_NOBODY]);
+        assert_eq!(waited().seen(70, &[("b", Plain)], &[]).broken(), [NO_GRANT_WITHOUT_WAITER]);
     }
 
     #[test]

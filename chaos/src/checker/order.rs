@@ -1,28 +1,29 @@
-//! Who came later and was let in first.
+//! Later requests that were granted first.
 //!
-//! Nobody passes a waiter that could be served; four at most pass one that waits for several locks, on all of them together. A
-//! ticket may be passed while nobody attends to its session, and keeps its place from one connection to the next: so its place
-//! is as old as its wait, and it is judged in the times in which it was certainly attended to.
+//! No request overtakes a waiter that could be served. A waiter for several locks may be overtaken by four requests at
+//! most, on all its locks together. A ticket may be overtaken while its session is unattended, and keeps its place from
+//! one connection to the next. So its place is as old as its wait, and it is judged only for the times in which it was
+//! certainly attended.
 
 use super::by_lock::LockHistory;
-use super::verdict::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM, Verdict};
+use super::verdict::{FIRST_COME_FIRST_SERVED, OVERTAKEN_SELDOM, Verdict};
 use super::waits::{Seen, Wait, is_same, waits_by};
 use crate::history::{Moment, Operation, WaitsBy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many requests may overtake a waiter for several locks.
+/// How many requests may overtake a waiter for several locks.
 const MAY_PASS: usize = 4;
 
-/// A ticket that was seen attended to on one connection twice within this was so in between: it is less than the tenth of the
-/// session's TTL for which it counts as attended after an answer.
+/// If a ticket was seen attended on one connection twice within this time, it was attended in between: a session counts
+/// as attended for a tenth of its TTL after an answer, which is longer.
 const CLOSE: Duration = Duration::from_millis(200);
 
-/// By their names: when each was let in, on which lock, by which step. Who wants several of them passes once.
+/// By holder: when it was granted, which lock, by which step. A waiter for several locks overtakes once.
 type Passers<'l, 'a> = BTreeMap<&'a str, (Moment, &'l LockHistory<'a>, &'a Operation)>;
 
 pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
-    // By who waits at which server, and whether for several locks.
+    // By waiter, by server, and by whether it waits for several.
     let mut passed: BTreeMap<(&str, &str, bool), Passers> = BTreeMap::new();
     for lock in locks {
         let mut arrivals: Vec<(Moment, &Operation)> = arrivals(lock).collect();
@@ -34,26 +35,27 @@ pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
             let later = arrivals[from..until.max(from)].iter().filter(|(_, step)| came_later(step, &wait));
             let by =
                 passed.entry((&wait.waiting.holder, &wait.last.server, wait.waiting.is_for_several())).or_default();
-            by.extend(later.map(|(served, step)| (step.who(), (*served, lock, *step))));
+            by.extend(later.map(|(served, step)| (step.holder(), (*served, lock, *step))));
         }
     }
-    for ((holder, server, is_for_several), by) in passed {
-        let (promise, may_pass) = if is_for_several { (PASSED_SELDOM, MAY_PASS) } else { (FIRST_COME_FIRST_SERVED, 0) };
+    for ((waiter, server, is_for_several), by) in passed {
+        let (promise, may_pass) =
+            if is_for_several { (OVERTAKEN_SELDOM, MAY_PASS) } else { (FIRST_COME_FIRST_SERVED, 0) };
         let mut by: Vec<_> = by.into_values().collect();
         by.sort_by_key(|(served, _, step)| (*served, step.call.at));
         if let Some((served, lock, step)) = by.get(may_pass) {
-            let (who, count) = (step.who(), by.len());
+            let (holder, count) = (step.holder(), by.len());
             let what = format!(
-                "overtaken: {holder} waited at server {server} already when {who} called, which was granted while it \
-                 waited still; {count} passed it"
+                "overtaken: {waiter} already waited at server {server} when {holder} called, which was granted first; \
+                 {count} overtook it"
             );
-            let evidence: Vec<&Operation> = lock.last_of(holder).into_iter().chain([*step]).collect();
+            let evidence: Vec<&Operation> = lock.last_of(waiter).into_iter().chain([*step]).collect();
             verdict.violations.push(lock.violation(promise, *served, what, &evidence));
         }
     }
 }
 
-/// Whether a waiter that is seen twice has waited, and could be served, all the time in between.
+/// Whether a waiter in two samples has waited, and could be served, all the time in between.
 fn goes_on(earlier: Seen, later: Seen) -> bool {
     let stays = match (&earlier.1.by, &later.1.by) {
         (WaitsBy::Ticket { connection, is_attended: true, .. }, WaitsBy::Ticket { .. }) => {
@@ -70,14 +72,14 @@ fn is_in_one_queue(lock: &LockHistory, wait: &Wait) -> bool {
     !lock.troubles.new_starts.touches(began, ended) && !lock.troubles.clock_steps.touches(began, ended)
 }
 
-/// And waited still, or had not come yet, when the waiter was first seen.
+/// The request was made after the wait began, and was not granted yet in the waiter's first sample.
 fn came_later(step: &Operation, wait: &Wait) -> bool {
-    let waits_behind = || wait.first.waiters.iter().any(|waiting| waiting.holder == step.who());
-    let is_other = step.who() != wait.waiting.holder;
+    let waits_behind = || wait.first.waiters.iter().any(|waiting| waiting.holder == step.holder());
+    let is_other = step.holder() != wait.waiting.holder;
     is_other && step.call.at > wait.begun_by() && (step.call.at > wait.first.answered || waits_behind())
 }
 
-/// Each holder that was let in and had nothing before: when it knew, and by which step. Scripts know of no queue.
+/// Each grant to a holder that had nothing before: when it knew, and by which step. Scripts do not queue.
 fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
         let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
@@ -88,24 +90,24 @@ fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Ope
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_COME_FIRST_SERVED, PASSED_SELDOM};
+    use super::{FIRST_COME_FIRST_SERVED, OVERTAKEN_SELDOM};
     use crate::checker::written::{Written, failover, granted, restart, script, take, wait};
     use crate::history::Side::Plain;
 
-    /// One waits from 0 on and is seen doing so until 100.
+    /// One waiter from 0 on, seen until 100.
     fn waiting() -> Written {
         let first = Written::default().called("w", wait(50, 0), 0);
         first.seen(10, &[("x", Plain)], &[("w", Plain, 1)]).seen(100, &[("x", Plain)], &[("w", Plain, 1)])
     }
 
     #[test]
-    fn who_was_there_before_may_be_served_before() {
+    fn an_earlier_request_may_be_granted_earlier() {
         assert_eq!(waiting().did("b", wait(5, 0), (0, 50), granted()).broken(), []);
         assert_eq!(waiting().did("b", wait(5, 0), (20, 150), granted()).broken(), []);
     }
 
     #[test]
-    fn who_came_later_is_served_later() {
+    fn a_later_request_is_granted_later() {
         assert_eq!(waiting().did("b", wait(5, 0), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         assert_eq!(waiting().did("b", take(5), (20, 50), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
     }
@@ -119,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_anew_is_behind() {
-        let anew = Written::default().seen(10, &[], &[("w", Plain, 1)]).seen(100, &[], &[("w", Plain, 60)]);
-        assert_eq!(anew.did("b", wait(5, 0), (20, 50), granted()).broken(), []);
+    fn a_waiter_that_begins_again_is_behind() {
+        let again = Written::default().seen(10, &[], &[("w", Plain, 1)]).seen(100, &[], &[("w", Plain, 60)]);
+        assert_eq!(again.did("b", wait(5, 0), (20, 50), granted()).broken(), []);
     }
 
     #[test]
@@ -132,7 +134,7 @@ mod tests {
 
     const ATTENDED: [(u64, bool); 4] = [(1_300, true), (1_350, true), (1_400, true), (1_450, true)];
 
-    /// A ticket has its place from 5 on, and `b` waits from 20 on; seen so at these times.
+    /// A ticket waits from 5 on, and `b` from 20 on; seen so at these times.
     fn by_ticket(at: &[(u64, bool)]) -> Written {
         at.iter().fold(Written::default(), |history, (at, is_attended)| {
             history.seen_by_ticket(*at, &[("x", Plain)], &[("w", 5, *is_attended), ("b", 20, true)])
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_after_a_ticket_is_served_after_it() {
+    fn a_request_after_a_ticket_is_granted_after_it() {
         let history = || by_ticket(&ATTENDED);
         assert_eq!(history().did("b", wait(50, 0), (20, 1_420), granted()).broken(), [FIRST_COME_FIRST_SERVED]);
         // It passes `b` as well.
@@ -150,15 +152,15 @@ mod tests {
         );
         assert_eq!(history().did("b", wait(50, 0), (20, 1_500), granted()).broken(), []);
         assert_eq!(history().did("b", wait(50, 0), (4, 1_420), granted()).broken(), []);
-        assert_eq!(history().did("c", wait(50, 0), (1_250, 1_420), granted()).broken(), [], "when nobody looked");
+        assert_eq!(history().did("c", wait(50, 0), (1_250, 1_420), granted()).broken(), [], "between samples");
         assert_eq!(history().did("c", script(50), (1_310, 1_420), granted()).broken(), []);
     }
 
     #[test]
-    fn whoever_is_not_attended_to_is_passed() {
+    fn an_unattended_waiter_is_overtaken() {
         let by = |history: Written| history.did("b", wait(50, 0), (20, 1_420), granted()).broken();
         assert_eq!(by(by_ticket(&[(1_300, true), (1_350, false), (1_400, false), (1_450, true)])), []);
-        assert_eq!(by(by_ticket(&[(1_200, true), (1_450, true)])), [], "nobody looked for so long");
+        assert_eq!(by(by_ticket(&[(1_200, true), (1_450, true)])), [], "without samples for too long");
         assert_eq!(by(by_ticket(&ATTENDED).on_connection(8)), [], "another connection");
         assert_eq!(by(by_ticket(&ATTENDED).troubled((150, 160), restart())), []);
     }
@@ -188,10 +190,10 @@ mod tests {
             })
         };
         assert_eq!(passed(4).broken(), []);
-        assert_eq!(passed(5).broken(), [PASSED_SELDOM]);
+        assert_eq!(passed(5).broken(), [OVERTAKEN_SELDOM]);
     }
 
-    /// `w` waits for two locks; so many pass it on the first, the second, and both.
+    /// `w` waits for two locks; this many requests overtake it on the first, the second, and both.
     fn passed((first, second, both_at_once): (u64, u64, u64)) -> Written {
         let seen = |history: Written, at| history.seen(at, &[("x", Plain)], &[("w", Plain, 1)]).for_several();
         let look = |history: Written, lock| seen(seen(history.on(lock), 10), 190);
@@ -207,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_several_is_passed_by_four_at_most() {
+    fn a_waiter_for_several_is_overtaken_by_four_at_most() {
         assert_eq!(passed((4, 0, 0)).broken(), []);
-        assert_eq!(passed((5, 0, 0)).broken(), [PASSED_SELDOM]);
+        assert_eq!(passed((5, 0, 0)).broken(), [OVERTAKEN_SELDOM]);
         assert_eq!(passed((2, 2, 0)).broken(), []);
-        assert_eq!(passed((3, 2, 0)).broken(), [PASSED_SELDOM], "on all together");
+        assert_eq!(passed((3, 2, 0)).broken(), [OVERTAKEN_SELDOM], "on all together");
         assert_eq!(passed((2, 0, 2)).broken(), [], "each once");
-        assert_eq!(passed((2, 1, 2)).broken(), [PASSED_SELDOM]);
+        assert_eq!(passed((2, 1, 2)).broken(), [OVERTAKEN_SELDOM]);
     }
 }

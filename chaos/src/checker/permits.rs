@@ -1,8 +1,8 @@
-//! More permits out at once than may be.
+//! More permits out at once than allowed.
 //!
-//! Each request is judged by its own limit, so whoever came last of those who have one at a moment was let in beside all
-//! others: they are no more than the largest of their limits. And nobody is let in by a limit that others had reached at each
-//! moment at which it can have been.
+//! Each request is judged by its own limit. The last of the holders of a moment was granted while all others had a
+//! permit, so their number is at most their largest limit. And a request is not granted if others had reached its limit
+//! at each moment at which it can have been granted.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
@@ -19,18 +19,18 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     pieces.retain(|piece| piece.side == Side::Permit && piece.from < piece.until_for_others);
     verdict.figures.add("permits certain", pieces.len() as u64);
     for piece in &pieces {
-        let who = piece.step.who();
+        let holder = piece.step.holder();
         let there = at(&pieces, piece.from);
         let most = there.keys().filter_map(|holder| limits.get(holder)).max().copied().unwrap_or_default();
         let own = first_grant(lock, piece.step).filter(|limit| {
-            let others = |moment| at(&pieces, moment).keys().filter(|other| **other != who).count();
+            let others = |moment| at(&pieces, moment).keys().filter(|other| **other != holder).count();
             others(piece.from) >= *limit && moments(&pieces, piece).all(|moment| others(moment) >= *limit)
         });
         if there.len() > most || own.is_some() {
-            let others: Vec<&str> = there.keys().copied().filter(|other| *other != who).collect();
+            let others: Vec<&str> = there.keys().copied().filter(|other| *other != holder).collect();
             let what = format!(
-                "{who} was told that it has a permit by a limit of {}, beside {others:?}, of whom none asked for more than {most}",
-                limits.get(who).copied().unwrap_or_default(),
+                "{holder} was granted a permit by a limit of {}, while {others:?} had one, and none of them asked for more than {most}",
+                limits.get(holder).copied().unwrap_or_default(),
             );
             let evidence: Vec<&Operation> = there.into_values().collect();
             verdict.violations.push(lock.violation(AS_MANY_PERMITS_AS_ASKED_FOR, piece.from, what, &evidence));
@@ -38,7 +38,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
-/// The largest that this holder has asked by.
+/// The largest limit of this holder's requests.
 fn limit(steps: &[&Operation]) -> Option<usize> {
     steps.iter().filter_map(|step| limit_of(step)).max()
 }
@@ -52,23 +52,24 @@ fn limit_of(step: &Operation) -> Option<usize> {
     }
 }
 
-/// The limit of this grant, if its holder cannot have had a permit before: whoever has one gets it again.
+/// The limit of this grant, if its holder cannot have had a permit before: a holder with a permit gets it again.
 fn first_grant(lock: &LockHistory, step: &Operation) -> Option<usize> {
-    let is_other = |other: &&Operation| other.who() == step.who() && limit_of(other).is_some();
+    let is_other = |other: &&Operation| other.holder() == step.holder() && limit_of(other).is_some();
     let is_first = lock.steps.iter().copied().find(is_other).is_some_and(|first| std::ptr::eq(first, step));
     limit_of(step).filter(|_| is_first)
 }
 
-/// Who certainly has a permit then, and which step says so.
+/// The holders that certainly have a permit then, each with the step that shows it.
 fn at<'a>(pieces: &[Certain<'a>], moment: Moment) -> BTreeMap<&'a str, &'a Operation> {
     let there = pieces.iter().filter(|piece| piece.from <= moment && moment < piece.until_for_others);
-    there.map(|piece| (piece.step.who(), piece.step)).collect()
+    there.map(|piece| (piece.step.holder(), piece.step)).collect()
 }
 
-/// When there may have been the fewest others while this was granted: at first, and whenever one of them ended.
+/// The moments during this grant at which the fewest others can have had a permit: its begin, and each end of another
+/// one.
 fn moments(pieces: &[Certain], granted: &Certain) -> impl Iterator<Item = Moment> {
-    let (asked, told) = (granted.step.call.at, granted.from);
-    let ends = pieces.iter().map(|piece| piece.until_for_others).filter(move |end| asked < *end && *end <= told);
+    let (asked, answered) = (granted.step.call.at, granted.from);
+    let ends = pieces.iter().map(|piece| piece.until_for_others).filter(move |end| asked < *end && *end <= answered);
     std::iter::once(asked).chain(ends)
 }
 
@@ -100,10 +101,10 @@ mod tests {
     #[test]
     fn a_lower_limit_is_judged_by_itself() {
         assert_eq!(two().did("c", permit(100, 1), (10, 11), granted()).broken(), [AS_MANY_PERMITS_AS_ASKED_FOR]);
-        // When it was let in both others may have been gone, and a third one have come after it.
+        // When it was granted, both others may have been gone, and a third one have come after it.
         let given = two().did("a", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
-        let let_in = given.did("c", wait_for(permit(100, 1), 0), (10, 50), granted());
-        assert!(let_in.breaks(AS_MANY_PERMITS_AS_ASKED_FOR));
+        let third = given.did("c", wait_for(permit(100, 1), 0), (10, 50), granted());
+        assert!(third.breaks(AS_MANY_PERMITS_AS_ASKED_FOR));
         let both = two().did("a", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
         let both = both.did("b", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
         assert_eq!(both.did("c", wait_for(permit(100, 1), 0), (10, 50), granted()).broken(), []);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_lock_alone_has_no_permits_beside() {
+    fn a_lock_holder_excludes_permits() {
         assert!(two().did("c", take(100), (10, 11), granted()).breaks(ONE_HOLDER));
     }
 }

@@ -1,10 +1,9 @@
-//! The same in one sample after the other: whoever is seen again and again has been there all the time, if nothing speaks
-//! against it.
+//! Joins successive samples of the same holder or waiter into one span, unless something contradicts it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Of each key what was seen one after the other, as long as the next goes on with the last: the first and the last of it.
+/// By key, joins items for as long as the next continues the last one. Returns the first and the last item of each run.
 pub fn runs<K: Eq + Hash, T: Copy>(
     seen: impl IntoIterator<Item = (K, T)>,
     goes_on: impl Fn(T, T) -> bool,

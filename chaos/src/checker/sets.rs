@@ -1,9 +1,9 @@
 //! Several locks at once: all or none.
 //!
-//! Whoever was granted several has each of them until its lease ends, and whoever waits for several has none of them. What a set
-//! of locks has of one is seen there, so the histories of its locks are read together.
+//! A holder that was granted several has each of them until its lease ends, and a waiter for several has none of them.
+//! A violation shows only if the histories of all locks of a set are read together.
 //!
-//! Only of a holder that has asked once: another attempt in its name may have been granted before.
+//! Only holders that have asked once: another attempt under the same name may have been granted before.
 
 use super::by_lock::LockHistory;
 use super::certain::Surroundings;
@@ -33,7 +33,7 @@ pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
     }
 }
 
-/// Its only attempt, if that was for several.
+/// The only attempt of a holder, if that was for several.
 fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
     asked.next().filter(|step| step.is_of_several() && asked.next().is_none()).copied()
@@ -43,36 +43,37 @@ fn holders(sample: &Sample) -> impl Iterator<Item = &str> {
     sample.holders.iter().map(|holding| holding.holder.as_str())
 }
 
-/// Who was granted all is seen in each. Where servers forget or are several, what one of them says proves nothing.
+/// A holder that was granted all must be seen in each. If servers forget, or are several, one server's answer proves
+/// nothing.
 fn lacks_one(lock: &LockHistory, asked: &HashMap<&str, &Operation>, verdict: &mut Verdict) {
     let servers: HashSet<&str> = lock.samples.iter().map(|sample| sample.server.as_str()).collect();
     if servers.len() > 1 || !lock.troubles.new_starts.is_empty() {
         return;
     }
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for piece in Surroundings::of(lock).certain() {
-        let who = piece.step.who();
+        let holder = piece.step.holder();
         let from = lock.samples.partition_point(|sample| sample.asked < piece.from);
         let within = lock.samples[from..].iter().take_while(|sample| sample.asked < piece.until);
-        let lacks = |sample: &&&Sample| sample.answered < piece.until && holders(sample).all(|holder| holder != who);
-        let Some(sample) = within.clone().find(lacks).filter(|_| asked.contains_key(who)) else { continue };
-        if told.insert(who) {
-            let what = format!("{who} was granted it together with others, and is not seen in it");
+        let lacks = |sample: &&&Sample| sample.answered < piece.until && holders(sample).all(|it| it != holder);
+        let Some(sample) = within.clone().find(lacks).filter(|_| asked.contains_key(holder)) else { continue };
+        if reported.insert(holder) {
+            let what = format!("{holder} was granted it together with others, and is not seen in it");
             verdict.violations.push(lock.violation(ALL_OR_NONE, sample.asked, what, &[piece.step]));
         }
     }
 }
 
-/// Who has one of them, or had one before, does not wait for all.
+/// A holder of one of them does not wait for all.
 fn waits_with_one(lock: &LockHistory, holding: &HashMap<&str, (Moment, &str)>, verdict: &mut Verdict) {
     let asked = lock.each(asks_once);
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for (sample, waiting) in lock.samples.iter().flat_map(|sample| sample.waiters.iter().map(move |it| (sample, it))) {
-        let who = waiting.holder.as_str();
-        let (Some(step), Some((held, other))) = (asked.get(who), holding.get(who)) else { continue };
-        let is_wrong = *held <= sample.asked || holders(sample).any(|holder| holder == who);
-        if is_wrong && !lock.troubles.new_starts.touches(step.call.at, sample.answered) && told.insert(who) {
-            let what = format!("{who} waits for it, and held {other} before, which it wants together with it");
+        let holder = waiting.holder.as_str();
+        let (Some(step), Some((held, other))) = (asked.get(holder), holding.get(holder)) else { continue };
+        let is_wrong = *held <= sample.asked || holders(sample).any(|it| it == holder);
+        if is_wrong && !lock.troubles.new_starts.touches(step.call.at, sample.answered) && reported.insert(holder) {
+            let what = format!("{holder} waits for it, and held {other} before, which it wants together with it");
             verdict.violations.push(lock.violation(ALL_OR_NONE, sample.asked, what, &[step]));
         }
     }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_granted_all_is_seen_in_each() {
+    fn a_holder_of_all_is_seen_in_each() {
         assert_eq!(has_both().seen(50, &[("a", Plain)], &[]).broken(), []);
         assert_eq!(has_both().seen(50, &[], &[]).broken(), [ALL_OR_NONE]);
         assert_eq!(has_both().seen(100, &[], &[]).broken(), [], "its lease may have ended");
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_all_has_none() {
+    fn a_waiter_for_all_has_none() {
         let waits = || Written::default().called("a", both(wait(100, 0)), 0);
         assert_eq!(waits().seen(10, &[("b", Plain)], &[("a", Plain, 0)]).broken(), []);
         assert_eq!(waits().seen(10, &[("b", Plain)], &[("a", Plain, 0)]).seen(50, &[("a", Plain)], &[]).broken(), []);

@@ -1,8 +1,8 @@
-//! Things that last from one moment to another, found by when they are.
+//! Values with a begin and an end, found by time.
 
 use crate::history::Moment;
 
-/// Of one lock, or of a round's troubles: there are few, so each is looked at.
+/// There are few in one lock or round, so each is looked at.
 pub struct Spans<T>(Vec<(Moment, Moment, T)>);
 
 impl<T> Spans<T> {

@@ -1,4 +1,4 @@
-//! What is said of a history as a whole. What each check lets pass, and what it does not, is tested beside it.
+//! Verdicts on whole histories. The tests of each check are in its own file.
 
 use super::written::{Written, give, granted, wait};
 use super::*;
@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 #[test]
-fn what_was_told_is_a_violation() {
+fn a_recorded_breach_is_a_violation() {
     let (promise, what) = ("Servers do not end.".to_owned(), "a ended".to_owned());
     let records = [Record::Broken { at: Moment(5), promise: promise.clone(), what }];
     let verdict = check(&records);
@@ -15,16 +15,16 @@ fn what_was_told_is_a_violation() {
     assert!(verdict.to_string().contains("Servers do not end."), "{verdict}");
 }
 
-/// So many turns, in each of which one of forty who wait is granted the lock, is seen in it, and gives it back.
+/// In each turn one of forty waiters is granted the lock, is seen as its holder, and releases it.
 fn turns(count: u64) -> Vec<Record> {
     const EACH: u64 = 10;
     const WAITS: u64 = 40 * EACH;
     let turn = |history: Written, number: u64| {
-        let (who, asked) = (format!("c{number}"), number * EACH);
-        let told = asked + WAITS;
-        let history = history.did(&who, wait(5_000, 0), (asked, told), granted());
-        let history = history.seen(told + 2, &[(&who, Side::Plain)], &[]);
-        history.did(&who, give(Side::Plain), (told + 5, told + 7), Answer::Released(Some(1)))
+        let (holder, asked) = (format!("c{number}"), number * EACH);
+        let answered = asked + WAITS;
+        let history = history.did(&holder, wait(5_000, 0), (asked, answered), granted());
+        let history = history.seen(answered + 2, &[(&holder, Side::Plain)], &[]);
+        history.did(&holder, give(Side::Plain), (answered + 5, answered + 7), Answer::Released(Some(1)))
     };
     (0..count).fold(Written::default(), turn).records()
 }
@@ -44,7 +44,7 @@ fn much_is_checked_soon() {
     assert!(took[1] < 32 * took[0], "{took:?}");
 }
 
-/// Of this thread: others of the machine do not count.
+/// Of this thread only: the machine may have other load.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
 }

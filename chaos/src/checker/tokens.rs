@@ -24,10 +24,10 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let failovers = lock.troubles.failovers.touching(all.0, all.1).map(|it| it.2);
     let failovers: Vec<_> = failovers.filter(|it| !is_covered(it)).collect();
     for tokens in split(&tokens, &taken) {
-        // Over failovers nothing is promised, unless they are covered; but how often they make tokens fall is worth a number.
+        // Nothing is promised over failovers, unless they are covered. How often tokens fall then is counted.
         let mut highest_before = None;
         for life in split(&tokens, &failovers) {
-            tell_those_that_do_not_grow(lock, &life, verdict);
+            report_falls(lock, &life, verdict);
             if let Some(before) = highest_before {
                 let repeated = life.iter().filter(|it| it.token <= before).count();
                 verdict.count(FALLEN, repeated as u64, life.len() as u64);
@@ -42,7 +42,7 @@ fn token(step: &Operation) -> Option<Token<'_>> {
     Some(Token { token: token?, answered, step })
 }
 
-/// By what lies between them. What lies across a border is on neither side.
+/// Splits the tokens at the borders. A token across a border is on neither side.
 fn split<'a>(tokens: &[Token<'a>], borders: &[&Trouble]) -> Vec<Vec<Token<'a>>> {
     let mut ends: Vec<Moment> = borders.iter().map(|border| border.ended).collect();
     ends.sort_unstable();
@@ -56,8 +56,8 @@ fn split<'a>(tokens: &[Token<'a>], borders: &[&Trouble]) -> Vec<Vec<Token<'a>>> 
     parts
 }
 
-/// Each that was there before, and each that is not above all that were known when it was asked for.
-fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &mut Verdict) {
+/// Reports each token that was given before, and each that is not above all that were known when it was asked for.
+fn report_falls(lock: &LockHistory, tokens: &[Token], verdict: &mut Verdict) {
     let mut answered = tokens.to_vec();
     answered.sort_by_key(|it| it.answered);
     let mut answered = answered.into_iter().peekable();
@@ -71,7 +71,8 @@ fn tell_those_that_do_not_grow(lock: &LockHistory, tokens: &[Token], verdict: &m
         if let Some(earlier) = twin.or(highest.filter(|it| it.token >= token.token)) {
             let [before, after] = [earlier.step, token.step];
             let (was, is) = (earlier.token, token.token);
-            let what = format!("{} was given token {is}, after {} had been given {was}", after.who(), before.who());
+            let what =
+                format!("{} was given token {is}, after {} had been given {was}", after.holder(), before.holder());
             let violation = lock.violation(TOKENS_GROW, token.answered, what, &[before, after]);
             verdict.violations.push(violation);
         }
@@ -83,7 +84,7 @@ mod tests {
     use super::TOKENS_GROW;
     use crate::checker::written::{Written, covered, failover, removed, take, token};
 
-    /// By two, one after the other, or at the same time.
+    /// Two tokens, in turn or at the same time.
     fn two(first: u64, second: u64, called: u64) -> Written {
         Written::default().did("a", take(5), (0, 10), token(first)).did("b", take(5), (called, 30), token(second))
     }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_counter_begins_anew() {
+    fn removing_the_counter_restarts_tokens() {
         assert_eq!(two(5, 1, 20).troubled((12, 13), removed(true)).broken(), []);
         assert_eq!(two(5, 1, 20).troubled((12, 13), removed(false)).broken(), [TOKENS_GROW]);
         assert_eq!(two(5, 1, 20).troubled((31, 33), removed(true)).broken(), [TOKENS_GROW]);

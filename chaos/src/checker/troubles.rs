@@ -1,30 +1,30 @@
-//! The troubles of a history, by what they put an end to.
+//! The troubles of a history, by their effect.
 
 use super::spans::Spans;
 use crate::history::{Moment, Reach, Record, Trouble, measured};
 use std::time::Duration;
 
-/// A server needs a moment to find its way again: to notice, to look at its locks, to serve.
+/// How long a server needs to recover: to notice, to check its locks, to serve.
 const RECOVERY: Duration = Duration::from_millis(300);
 
 pub struct Troubles<'a> {
     of_locks: Spans<&'a Trouble>,
     of_answers: Spans<&'a Trouble>,
     pub failovers: Spans<&'a Trouble>,
-    /// A server forgets who waits and which sessions are open, whether it keeps its keys or not.
+    /// A new start loses waiters and sessions, whether or not the server keeps its keys.
     pub new_starts: Spans<&'a Trouble>,
     pub clock_steps: Spans<&'a Trouble>,
     pub clocks_apart: Spans<&'a Trouble>,
     pub clients: Spans<&'a Trouble>,
-    /// What is told may not arrive: what makes trouble to clients, and what takes answers only.
+    /// Troubles of clients, and those that only drop replies: a reply may not arrive.
     pub answers: Spans<&'a Trouble>,
-    /// Waits that somebody ended.
+    /// Waits that a fault ended.
     pub of_waits: Vec<&'a Trouble>,
     /// When a server certainly could not write: which one, and why.
     pub forbidden: Spans<(&'a str, &'a str)>,
     /// When the last client did something. Their processes end soon after, and do nothing in the background any more.
     pub clients_end: Moment,
-    /// What keeps a server from serving, whatever the lock.
+    /// What keeps a server from serving any lock.
     unrest: Spans<()>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Troubles<'a> {
         }
     }
 
-    /// What removed or changed this lock between two moments, maybe.
+    /// Troubles that may have removed or changed this lock between two moments.
     pub fn removals(&self, lock: &str, after: Moment, before: Moment) -> impl Iterator<Item = &'a Trouble> {
         let troubles = self.of_locks.touching(after, before).map(|(.., trouble)| *trouble);
         troubles.filter(move |trouble| is_of_lock(trouble, lock))
@@ -68,7 +68,7 @@ impl<'a> Troubles<'a> {
             || clocks.iter().any(|spans| spans.touches(after, before))
     }
 
-    /// How much of a time there was no trouble that could keep a waiter of this lock from being served.
+    /// How much of a time was without a trouble that could keep a waiter of this lock from being served.
     pub fn quiet(&self, lock: &str, from: Moment, until: Moment) -> Duration {
         let (after, before) = (from - RECOVERY, until + RECOVERY);
         let of_it = self.removals(lock, after, before).map(|trouble| (trouble.began, trouble.ended));
@@ -94,7 +94,7 @@ fn is_of_lock(trouble: &Trouble, lock: &str) -> bool {
     }
 }
 
-/// Whether such a failover gives nobody what somebody else may hold.
+/// Whether no client can be granted what another may still hold after such a failover.
 pub fn is_covered(failover: &Trouble) -> bool {
     matches!(failover.reach, Reach::Failover { is_covered: true, .. })
 }
@@ -114,8 +114,8 @@ fn forbidden(records: &[Record]) -> Spans<(&str, &str)> {
 /// What an observer writes of a server that gave no answer for a while.
 const SILENCE: &str = "silence of server ";
 
-/// Also when servers were silent, whatever kept them: a disk, others who had the processor. What they do in their own time
-/// is measured by the storms.
+/// Also times in which servers were silent for any reason: a disk, other processes on the machine. The storms measure
+/// how long servers take by themselves.
 fn unrest(all: &[&Trouble], records: &[Record]) -> Spans<()> {
     let is_unrest =
         |reach: &Reach| matches!(reach, Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. });

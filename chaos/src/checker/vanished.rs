@@ -1,4 +1,4 @@
-//! Waiters who are in the queue no more and were told nothing.
+//! Waiters that have left the queue without a reply.
 
 use super::by_lock::LockHistory;
 use super::verdict::{Verdict, WAITERS_ARE_ANSWERED};
@@ -6,10 +6,10 @@ use super::waits::{Wait, waits};
 use crate::history::{Moment, Operation, WaitsBy};
 use std::time::Duration;
 
-/// What an answer may take on a machine that does much at once.
+/// How long an answer may take on a busy machine.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Until a server has heard that a client is gone.
+/// How long a server may take to notice that a client is gone.
 const HEARD: Duration = Duration::from_millis(300);
 
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
@@ -20,26 +20,26 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
         if has_no_connection(&wait.waiting.by) {
             continue;
         }
-        // Also of whoever gave up by itself it is known when. Others have waited until their process ended.
+        // If a client gave up by itself, its record says when. Others have waited until their process ended.
         let answered = step.answer.as_ref().map_or(lock.troubles.clients_end, |(at, _)| *at);
         let looked = lock.samples.last().map_or(missed, |sample| sample.asked);
         let silent = lock.quiet(missed, answered.min(looked));
         let may_be_lost = || lock.troubles.answers.touches(wait.last.asked - HEARD, missed + LATE * 2);
         if silent > LATE && !may_be_lost() {
-            let (who, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
-            let what = format!("{who} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
+            let (holder, by, server) = (&wait.waiting.holder, &wait.waiting.by, &wait.last.server);
+            let what = format!("{holder} ({by:?} at server {server}) left the queue, and had no answer for {silent:?}");
             verdict.violations.push(lock.violation(WAITERS_ARE_ANSWERED, missed, what, &[step]));
         }
     }
 }
 
-/// A session that no client attends is replied nothing.
+/// An unattended session gets no events.
 fn has_no_connection(by: &WaitsBy) -> bool {
     matches!(by, WaitsBy::Ticket { connection: None, .. })
 }
 
-/// When it was seen that it is not in the queue any more. By a clock that was set back it has waited for less than before,
-/// and is still there.
+/// When the waiter was first seen missing. A waiter that has waited for less than before is still there: the clock of its
+/// server was set back.
 fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     let later = lock.samples.partition_point(|sample| sample.asked <= wait.last.asked);
     let next = lock.samples[later..].iter().find(|sample| sample.server == wait.last.server)?;
@@ -47,7 +47,7 @@ fn missed(lock: &LockHistory, wait: &Wait) -> Option<Moment> {
     (!is_there).then_some(next.answered)
 }
 
-/// The only wait of a holder: of others it would not be known for which of them they were seen.
+/// The only wait of a holder: if it has several, a sample does not say which.
 fn asks_once<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
     let mut waits = steps.iter().filter(|step| step.call.request.waits());
     waits.next().filter(|_| waits.next().is_none()).copied()
@@ -71,15 +71,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_in_time_is_told() {
-        let told = gone(3_000).did("w", wait(5_000, 4_000), (0, 900), refused(5));
-        assert_eq!(told.broken(), []);
+    fn an_answer_in_time_is_accepted() {
+        let in_time = gone(3_000).did("w", wait(5_000, 4_000), (0, 900), refused(5));
+        assert_eq!(in_time.broken(), []);
         let gave_up = gone(3_000).did("w", wait(5_000, 4_000), (0, 500), unknown());
         assert_eq!(gave_up.broken(), []);
     }
 
     #[test]
-    fn a_session_without_a_connection_is_told_nothing() {
+    fn a_session_without_a_connection_gets_no_event() {
         let gone = |attended: bool| {
             let ticket = others_until(3_000).seen_by_ticket(200, &[("x", Plain)], &[("w", 0, attended)]);
             let ticket = if attended { ticket } else { ticket.on_no_connection() };
@@ -91,18 +91,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_told_is_forgotten() {
+    fn a_waiter_without_an_answer_is_forgotten() {
         assert_eq!(gone(3_000).called("w", wait(5_000, 4_000), 0).broken(), [WAITERS_ARE_ANSWERED]);
         let late = gone(3_000).did("w", wait(5_000, 4_000), (0, 2_000), unknown());
         assert_eq!(late.broken(), [WAITERS_ARE_ANSWERED]);
         let ended = (1_000..3_000).step_by(20).fold(gone(1_000), |history, at| history.seen(at, &[("x", Plain)], &[]));
         assert_eq!(ended.called("w", wait(5_000, 4_000), 0).broken(), [], "its process has ended");
-        // A second has not passed when nobody looks any more.
+        // If no sample is later, a second has not passed.
         assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
     }
 
     #[test]
-    fn whoever_waits_by_a_clock_that_was_set_back_waits() {
+    fn a_waiter_still_waits_if_the_clock_was_set_back() {
         let seen = |history: Written, since, at| history.seen(at, &[("x", Plain)], &[("w", Plain, since)]);
         let before = seen(Written::default(), 0, 2_000);
         let after = (2_020..6_000).step_by(20).fold(before, |history, at| seen(history, at - 5, at));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_may_not_arrive() {
+    fn an_answer_may_not_arrive() {
         let lost = |reach| gone(3_000).called("w", wait(5_000, 4_000), 0).troubled((210, 2_500), reach).broken();
         assert_eq!(lost(Reach::Clients), []);
         assert_eq!(lost(Reach::Answers), []);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_gone_is_in_the_queue_until_the_server_has_heard_of_it() {
+    fn a_gone_waiter_is_queued_until_the_server_notices() {
         let killed = |at| {
             let seen = others_until(5_000).seen(2_000, &[("x", Plain)], &[("w", Plain, 0)]);
             let gone = (2_020..5_000).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]));

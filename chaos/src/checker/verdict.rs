@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// How many violations of each promise a terminal is shown.
+/// How many violations of each promise are printed.
 const SHOWN_OF_EACH: usize = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub violations: Vec<Violation>,
-    /// Where a promise ends: how often it did, and of how many times.
+    /// Events that are counted: how often, and of how many times.
     pub counted: BTreeMap<String, (u64, u64)>,
     pub figures: Figures,
     /// By their kind.
@@ -21,7 +21,7 @@ pub struct Verdict {
     pub failovers: BTreeMap<String, Failovers>,
 }
 
-/// In words: one of these below, or what was seen broken by whoever wrote the history.
+/// One of the sentences below, or what the writer of a history saw broken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Promise(pub Cow<'static, str>);
 
@@ -35,22 +35,22 @@ pub const FORGOTTEN: &str = "a failover forgot a lock";
 
 pub const FORGOTTEN_ANSWER: &str = "a failover forgot an answer";
 
-// What is promised to whoever takes a lock.
-pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers beside it.");
+// The promises to clients.
+pub const ONE_HOLDER: Promise = Promise::of("A lock has one exclusive holder, and no readers at the same time.");
 pub const AS_MANY_PERMITS_AS_ASKED_FOR: Promise =
-    Promise::of("No more permits are out than whoever was let in last allows.");
+    Promise::of("No more permits are out than the limit of the latest grant.");
 pub const ALL_OR_NONE: Promise = Promise::of("Of several locks wanted together all are held, or none.");
-pub const HOLDS_LAST: Promise = Promise::of("A hold lasts until it is given back or its lease ends.");
+pub const HOLDS_LAST: Promise = Promise::of("A hold lasts until it is released or its lease ends.");
 pub const TOKENS_GROW: Promise = Promise::of("Each fencing token of a lock is greater than all before it.");
-pub const FIRST_COME_FIRST_SERVED: Promise = Promise::of("Nobody overtakes a waiter.");
-pub const PASSED_SELDOM: Promise = Promise::of("Whoever waits for several locks is passed by four at most.");
-pub const NOBODY_SLEEPS_AT_A_FREE_LOCK: Promise = Promise::of("Whoever waits is served as soon as the lock is free.");
-pub const NO_GRANT_TO_NOBODY: Promise = Promise::of("Nothing is granted to one who was refused, or waits no more.");
-pub const WHAT_IS_RELEASED_IS_GONE: Promise = Promise::of("What was released is not held.");
-pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("Nothing is granted while the server may not write.");
+pub const FIRST_COME_FIRST_SERVED: Promise = Promise::of("No request overtakes a waiter.");
+pub const OVERTAKEN_SELDOM: Promise = Promise::of("A waiter for several locks is overtaken four times at most.");
+pub const FREE_LOCKS_ARE_GRANTED: Promise = Promise::of("A free lock is granted to its waiters at once.");
+pub const NO_GRANT_WITHOUT_WAITER: Promise = Promise::of("A lock is granted only to a holder that still wants it.");
+pub const RELEASES_ARE_FINAL: Promise = Promise::of("A released lock is not held.");
+pub const NO_GRANT_WHILE_FORBIDDEN: Promise = Promise::of("No lock is granted while the server may not write.");
 pub const WAITS_END: Promise = Promise::of("A wait ends when its time is up.");
-pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("Whoever leaves a queue is told.");
-pub const WHAT_IS_DROPPED_IS_GIVEN_BACK: Promise = Promise::of("What a guard drops is given back.");
+pub const WAITERS_ARE_ANSWERED: Promise = Promise::of("A waiter that leaves the queue gets an answer.");
+pub const DROPPED_GUARDS_ARE_RELEASED: Promise = Promise::of("A dropped guard releases its lock.");
 pub const ANSWERS_ARE_OF_HOLDERS: Promise = Promise::of("An answer is one that a holder of the lock gave.");
 pub const ANSWERS_ARE_KEPT: Promise = Promise::of("After an answer no caller leads for as long as it is kept.");
 pub const ANSWERS_ARE_THE_LATEST: Promise = Promise::of("A caller gets the latest answer, and none that has expired.");
@@ -65,18 +65,18 @@ pub struct Violation {
     pub at: Moment,
     /// A sentence that names clients, holders and numbers.
     pub what: String,
-    /// The calls that show it: of which client, with which number.
+    /// The calls that show it: client and number.
     pub evidence: Vec<(String, u64)>,
 }
 
 impl Violation {
     /// Of what no lock's history shows.
-    pub fn told(promise: Promise, at: Moment, what: String) -> Self {
+    pub fn without_lock(promise: Promise, at: Moment, what: String) -> Self {
         Self { promise, lock: String::new(), at, what, evidence: Vec::new() }
     }
 }
 
-/// What there was of a history in numbers, by name.
+/// The figures of a history, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures(BTreeMap<String, u64>);
 
@@ -90,7 +90,7 @@ impl Figures {
         self.0.retain(|name, _| names.contains(&name.as_str()));
     }
 
-    /// Of what is called the longest, the longest counts, and of all else the sum.
+    /// A name that begins with `longest` keeps the maximum; every other name adds up.
     pub fn add(&mut self, name: &str, value: u64) {
         let known = self.0.entry(name.to_owned()).or_default();
         *known = if name.starts_with("longest ") { value.max(*known) } else { *known + value };
@@ -105,7 +105,7 @@ impl Verdict {
         }
     }
 
-    /// A few of each promise: more of the same tell nothing new.
+    /// A few violations of each promise: more of the same say nothing new.
     pub fn shown(&self) -> impl Iterator<Item = &Violation> {
         let mut shown: BTreeMap<&Promise, usize> = BTreeMap::new();
         self.violations.iter().filter(move |violation| {
@@ -115,7 +115,7 @@ impl Verdict {
         })
     }
 
-    /// What two histories have come to together.
+    /// Adds up two histories.
     pub fn join(&mut self, other: Self) {
         for (name, value) in other.figures.0 {
             self.figures.add(&name, value);

@@ -1,4 +1,4 @@
-//! Waits as they were seen: the same waiter in one sample after the other.
+//! Waits: successive samples of the same waiter.
 
 use super::ROUGHNESS;
 use super::by_lock::LockHistory;
@@ -6,19 +6,19 @@ use super::runs::runs;
 use crate::history::{Moment, Sample, Waiting};
 use std::time::Duration;
 
-/// Who waits, and when that was seen.
+/// A waiter, and the sample that shows it.
 pub type Seen<'a> = (&'a Sample, &'a Waiting);
 
 pub struct Wait<'a> {
     pub first: &'a Sample,
     pub last: &'a Sample,
-    /// As it was seen last.
+    /// As seen last.
     pub waiting: &'a Waiting,
 }
 
 impl Wait<'_> {
-    /// It had begun by then, by what was seen first and what it was said to have waited last. A ticket may have waited before,
-    /// on another connection.
+    /// When its wait had certainly begun: by the first sample, or earlier by the waiting time of the last one. A ticket
+    /// may have waited before, on another connection.
     pub fn begun_by(&self) -> Moment {
         let waited = Duration::from_millis(self.waiting.waited_ms.max(0).unsigned_abs());
         let said = self.last.answered + ROUGHNESS - waited;
@@ -30,7 +30,7 @@ pub fn waits<'a>(lock: &LockHistory<'a>) -> Vec<Wait<'a>> {
     waits_by(lock, is_same)
 }
 
-/// As long as each sight of a waiter goes on with the last.
+/// Joins the samples of a waiter for as long as each continues the last one.
 pub fn waits_by<'a>(lock: &LockHistory<'a>, goes_on: fn(Seen, Seen) -> bool) -> Vec<Wait<'a>> {
     let name = |(sample, waiting): Seen<'a>| (&sample.server, &waiting.holder, waiting.by.client());
     let seen = lock.samples.iter().flat_map(|&sample| sample.waiters.iter().map(move |waiting| (sample, waiting)));
@@ -38,7 +38,7 @@ pub fn waits_by<'a>(lock: &LockHistory<'a>, goes_on: fn(Seen, Seen) -> bool) -> 
     waits.into_iter().map(|((first, _), (last, waiting))| Wait { first, last, waiting }).collect()
 }
 
-/// Whether somebody who is seen twice has waited all the time in between, or has begun anew.
+/// Whether a waiter in two samples has waited all the time in between, rather than begun again.
 pub fn is_same(earlier: Seen, later: Seen) -> bool {
     let is_one = earlier.1.holder == later.1.holder && earlier.1.by.client() == later.1.by.client();
     let waited = later.1.waited_ms.saturating_sub(earlier.1.waited_ms).max(0).unsigned_abs();

@@ -1,4 +1,4 @@
-//! Small histories written by hand, in ms, on one lock: what a check must let pass and what it must not.
+//! Small histories written by hand, in ms, on one lock: what a check must accept and what it must report.
 
 use super::{Failovers, Promise, check};
 use crate::history::{
@@ -13,7 +13,7 @@ const BY: &str = "killed";
 pub struct Written {
     records: Vec<Record>,
     calls: u64,
-    /// What is called and seen is of this lock; the first one has no name here.
+    /// The lock of the calls and samples; the first one has no name here.
     lock: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ pub fn unknown() -> Answer {
 }
 
 impl Written {
-    /// From here on it is about that lock.
+    /// The following records are of that lock.
     pub fn on(mut self, lock: &'static str) -> Self {
         self.lock = Some(lock);
         self
@@ -118,23 +118,24 @@ impl Written {
     }
 
     /// The client has the holder's name, up to a dash; so one client can have several holders.
-    pub fn did(mut self, who: &str, request: Request, (called, answered): (u64, u64), answer: Answer) -> Self {
-        self = self.called(who, request, called);
-        let (client, number) = (client(who), self.calls);
+    pub fn did(mut self, holder: &str, request: Request, (called, answered): (u64, u64), answer: Answer) -> Self {
+        self = self.called(holder, request, called);
+        let (client, number) = (client(holder), self.calls);
         self.records.push(Record::Answered { at: ms(answered), client, number, answer });
         self
     }
 
-    pub fn called(mut self, who: &str, request: Request, at: u64) -> Self {
+    pub fn called(mut self, holder: &str, request: Request, at: u64) -> Self {
         self.calls += 1;
-        let (client, number, holder, lock) = (client(who), self.calls, who.to_owned(), self.lock());
+        let (client, number, holder, lock) = (client(holder), self.calls, holder.to_owned(), self.lock());
         self.records.push(Record::Called(Call { at: ms(at), client, number, lock, holder, request }));
         self
     }
 
-    /// Who waits by ticket, and whether somebody attends to the session.
+    /// Waiters by ticket: name, when it began to wait, whether its session is attended.
     pub fn seen_by_ticket(self, at: u64, holders: &[(&str, Side)], waiters: &[(&str, u64, bool)]) -> Self {
-        let plain: Vec<(&str, Side, u64)> = waiters.iter().map(|(who, since, _)| (*who, Side::Plain, *since)).collect();
+        let plain: Vec<(&str, Side, u64)> =
+            waiters.iter().map(|(holder, since, _)| (*holder, Side::Plain, *since)).collect();
         let mut written = self.seen(at, holders, &plain);
         if let Some(Record::Seen(sample)) = written.records.last_mut() {
             for (waiting, (name, _, is_attended)) in sample.waiters.iter_mut().zip(waiters) {
@@ -145,7 +146,7 @@ impl Written {
         written
     }
 
-    /// The sessions of those who were seen waiting last are polled on that connection.
+    /// The sessions of the waiters seen last are polled on that connection.
     pub fn on_connection(self, number: i64) -> Self {
         self.polled_on(Some(number))
     }
@@ -165,7 +166,7 @@ impl Written {
         self
     }
 
-    /// Those who were seen waiting last wait for several locks.
+    /// The waiters seen last wait for several locks.
     pub fn for_several(mut self) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             sample.waiters.iter_mut().for_each(|waiting| waiting.locks = 2);
@@ -173,7 +174,7 @@ impl Written {
         self
     }
 
-    /// Those who were seen waiting last wait for permits by that limit.
+    /// The waiters seen last wait for permits by that limit.
     pub fn by_limit(mut self, limit: u32) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             sample.waiters.iter_mut().for_each(|waiting| waiting.limit = limit);
@@ -182,23 +183,23 @@ impl Written {
     }
 
     /// About the latest call.
-    pub fn vouched(mut self, who: &str, at: u64, until: u64) -> Self {
+    pub fn vouched(mut self, holder: &str, at: u64, until: u64) -> Self {
         let (at, until, number) = (ms(at), ms(until), self.calls);
-        self.records.push(Record::Vouched { at, client: client(who), number, until });
+        self.records.push(Record::Vouched { at, client: client(holder), number, until });
         self
     }
 
-    pub fn ended(mut self, who: &str, at: u64) -> Self {
-        self.records.push(Record::Ended { at: ms(at), client: client(who), number: self.calls });
+    pub fn ended(mut self, holder: &str, at: u64) -> Self {
+        self.records.push(Record::Ended { at: ms(at), client: client(holder), number: self.calls });
         self
     }
 
-    /// Who holds it, and who waits since when.
+    /// The holders, and the waiters with the time when each began to wait.
     pub fn seen(self, at: u64, holders: &[(&str, Side)], waiters: &[(&str, Side, u64)]) -> Self {
         self.seen_with(at, 50, holders, waiters)
     }
 
-    /// And what is left of the lease.
+    /// As well as the remaining lease.
     pub fn seen_with(mut self, at: u64, left_ms: i64, holders: &[(&str, Side)], waiters: &[(&str, Side, u64)]) -> Self {
         let holding = |(holder, side): &(&str, Side)| Holding {
             holder: (*holder).to_owned(),
@@ -226,8 +227,8 @@ impl Written {
         self
     }
 
-    /// What was seen last has another holder with a longer lease, as permits have.
-    pub fn whose_lock_lasts(mut self, left_ms: i64) -> Self {
+    /// The lock's lease in the last sample is longer: another holder of it, as permits have.
+    pub fn with_lock_lease(mut self, left_ms: i64) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             sample.ttl_ms = left_ms;
         }
@@ -278,15 +279,15 @@ impl Written {
     }
 }
 
-fn client(who: &str) -> String {
-    who.split('-').next().expect("the first part").to_owned()
+fn client(holder: &str) -> String {
+    holder.split('-').next().expect("the first part").to_owned()
 }
 
 pub fn restart() -> Reach {
     Reach::Restart { server: "a".to_owned() }
 }
 
-/// Somebody removed the lock, and all that belongs to it or not.
+/// A fault removed the lock, with or without its counter and answer.
 pub fn removed(takes_all: bool) -> Reach {
     Reach::Locks { locks: vec!["l".to_owned()], takes_counters: takes_all, takes_answers: takes_all }
 }
@@ -295,7 +296,7 @@ pub fn failover() -> Reach {
     Reach::Failover { server: "a".to_owned(), is_covered: false }
 }
 
-/// One that gives nobody what somebody else may hold.
+/// After it no client is granted what another may still hold.
 pub fn covered() -> Reach {
     Reach::Failover { server: "a".to_owned(), is_covered: true }
 }

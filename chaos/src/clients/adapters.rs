@@ -1,8 +1,8 @@
-//! Clients for other languages, by the adapters with which all of them are tried (clients/conformance/README.md says what
-//! is said there). To the checker they are what a guard of `rlock-client` is: recorded is what they say.
+//! Clients for other languages, by the adapters of the conformance suite (clients/conformance/README.md describes their
+//! protocol). The checker treats them as guards of `rlock-client`: what they report is recorded.
 //!
-//! An adapter is a process beside its crew's. It ends with its input, so it ends in order behind a crew that has ended; and
-//! it is killed with one that is killed.
+//! An adapter is a process in the process group of its client process. It ends at the end of its input, so it ends in
+//! order after its client process, and it is killed together with that process.
 
 use super::wish::Wish;
 use crate::history::Side;
@@ -17,13 +17,13 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-/// What came of a request: what the adapter tells of it, or the word for its failure.
+/// The outcome of a request: the adapter's reply, or the name of its error.
 pub type Answer = Result<Value, String>;
 
-/// The word for a request that nobody answers any more.
+/// The error for a request that will get no answer.
 const SILENT: &str = "unavailable";
 
-/// A client of a language, which all keepers of a process share.
+/// A client of one language, shared by all guards of a process.
 pub struct Adapter {
     lines: mpsc::UnboundedSender<String>,
     asked: AtomicU64,
@@ -38,7 +38,7 @@ struct Open {
     held: HashMap<String, watch::Sender<bool>>,
 }
 
-/// What an adapter holds. Given back when it is dropped.
+/// A lock that an adapter holds. Dropping it releases the lock.
 pub struct Held {
     adapter: Arc<Adapter>,
     name: String,
@@ -46,7 +46,7 @@ pub struct Held {
     is_released: bool,
 }
 
-/// What was granted, and its token if it is fenced.
+/// The held lock, and its token if it is fenced.
 pub type Granted = (Held, Option<u64>);
 
 impl Adapter {
@@ -71,22 +71,22 @@ impl Adapter {
         adapter.ask(place).1.await.ok()?.ok().map(|_| adapter)
     }
 
-    /// Acquires in the name of this holder, but for permits, which have no owner. None: not by then, and it is given up.
+    /// Acquires in the name of this holder; permits have no owner. None: not granted by `until`, and given up.
     pub async fn acquire(
         self: &Arc<Self>,
         holder: &str,
         lock: Value,
         until: Instant,
     ) -> Option<Result<Granted, String>> {
-        // Whoever takes a lock once more has it under another name here.
+        // A repeated acquire gets another name here.
         let name = format!("{holder}/{}", self.asked.load(Ordering::Relaxed));
-        let (tell, lost) = watch::channel(false);
+        let (sender, lost) = watch::channel(false);
         let mut request = lock;
         (request["do"], request["held"]) = (json!("acquire"), json!(name));
         if request["permit"].is_null() {
             request["owner"] = json!(holder);
         }
-        locked(&self.open).held.insert(name.clone(), tell);
+        locked(&self.open).held.insert(name.clone(), sender);
         let mut held = Held { adapter: self.clone(), name, lost, is_released: true };
         let (id, mut answer) = self.ask(request);
         let Ok(answer) = timeout_at(until, &mut answer).await else {
@@ -94,7 +94,7 @@ impl Adapter {
             // What was granted meanwhile is released.
             tokio::spawn(async move {
                 if let Ok(Ok(_)) = answer.await {
-                    drop(held.give_back());
+                    drop(held.ask_to_release());
                 }
             });
             return None;
@@ -104,15 +104,15 @@ impl Adapter {
         Some(granted.map(|granted| (held, granted["token"].as_u64())))
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub async fn close(&self) {
         let _ = self.ask(json!({"do": "close"})).1.await;
     }
 
     fn ask(&self, mut request: Value) -> (u64, oneshot::Receiver<Answer>) {
         let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let (tell, answer) = oneshot::channel();
-        locked(&self.open).requests.insert(id, tell);
+        let (sender, answer) = oneshot::channel();
+        locked(&self.open).requests.insert(id, sender);
         request["id"] = json!(id);
         let _ = self.lines.send(format!("{request}\n"));
         (id, answer)
@@ -120,7 +120,7 @@ impl Adapter {
 }
 
 impl Held {
-    /// For how long it could be vouched for when the request was sent, at most.
+    /// How long the lock was guaranteed when the request was sent, at most.
     pub async fn remaining(&self) -> Duration {
         let looked = self.adapter.ask(json!({"do": "look", "held": self.name})).1.await;
         let ms = looked.ok().and_then(Result::ok).and_then(|look| look["remaining"].as_u64());
@@ -130,7 +130,7 @@ impl Held {
     pub fn lost(&self) -> impl Future<Output = ()> + use<> {
         let mut lost = self.lost.clone();
         async move {
-            // An adapter that is gone tells of nothing.
+            // An adapter that is gone reports nothing.
             if lost.wait_for(|lost| *lost).await.is_err() {
                 std::future::pending().await
             }
@@ -139,10 +139,10 @@ impl Held {
 
     pub async fn release(mut self) -> Answer {
         self.is_released = true;
-        self.give_back().await.unwrap_or_else(|_| Err(SILENT.to_owned()))
+        self.ask_to_release().await.unwrap_or_else(|_| Err(SILENT.to_owned()))
     }
 
-    fn give_back(&self) -> oneshot::Receiver<Answer> {
+    fn ask_to_release(&self) -> oneshot::Receiver<Answer> {
         self.adapter.ask(json!({"do": "release", "held": self.name})).1
     }
 }
@@ -150,13 +150,13 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.is_released {
-            drop(self.give_back());
+            drop(self.ask_to_release());
         }
         locked(&self.adapter.open).held.remove(&self.name);
     }
 }
 
-/// What is to be locked, as the adapters are told.
+/// The wish in the adapters' protocol.
 pub fn lock(wish: &Wish, is_fixed: bool) -> Value {
     let mut lock = json!({ (if is_fixed { "fixed" } else { "lease" }): wish.lease_ms, "fenced": wish.fenced });
     let side = match wish.side {
@@ -186,11 +186,11 @@ async fn listen(output: ChildStdout, open: Arc<Mutex<Open>>) {
             Some(word) => Err(word.to_owned()),
             None => Ok(said["ok"].clone()),
         };
-        if let Some(tell) = open.requests.remove(&id) {
-            let _ = tell.send(answer);
+        if let Some(sender) = open.requests.remove(&id) {
+            let _ = sender.send(answer);
         }
     }
-    // Nobody waits for what is not told any more.
+    // Drops the requests, so that their callers stop waiting.
     locked(&open).requests.clear();
 }
 

@@ -1,5 +1,5 @@
-//! The connections of one client that sends its commands itself. One on which an answer is outstanding is never used
-//! again: whoever gives up an answer gives up the connection.
+//! The connections of one client that sends its commands itself. A connection with an outstanding answer is never used
+//! again: to give up an answer is to give up the connection.
 
 use super::route::{Redirection, Route};
 use super::wire::{Command, Wire};
@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often a lock may be somewhere else.
+/// How many redirections in a row are followed.
 const REDIRECTIONS: usize = 6;
 
-/// Until somebody is asked again who takes no connections.
+/// How long until a server that refuses connections is asked again.
 const PAUSE: Duration = Duration::from_millis(30);
 
 pub struct Connections {
@@ -24,7 +24,7 @@ impl Connections {
         Self { route, open: HashMap::new() }
     }
 
-    /// Whether there is a connection to the lock's place by then, so that a call does not begin before one can be sent.
+    /// Whether the lock's server is connected before `until`, so that a call does not begin before it can be sent.
     pub async fn are_open(&mut self, lock: &str, until: Instant) -> bool {
         let connecting = async {
             loop {
@@ -54,7 +54,7 @@ impl Connections {
         answer
     }
 
-    /// Closes all of them, as a process does that ends.
+    /// Closes all of them, as at the end of a process.
     pub fn hang_up(&mut self) {
         self.open.clear();
     }

@@ -1,4 +1,4 @@
-//! What one client records: each call before anything of it is sent, each answer as soon as it is there.
+//! What one client records: each call before it is sent, each answer as soon as it arrives.
 
 use super::speech::Hold;
 use crate::history::{Answer, Call, Journal, Moment, Record, Request};
@@ -6,11 +6,11 @@ use crate::history::{Answer, Call, Journal, Moment, Record, Request};
 pub struct Diary {
     pub journal: Journal,
     client: String,
-    /// How many calls there were.
+    /// The number of calls so far.
     calls: u64,
-    /// How many attempts there were to get in from outside.
+    /// The number of attempts from outside so far.
     attempts: u64,
-    /// How many answers there were.
+    /// The number of answers so far.
     answers: u64,
 }
 
@@ -19,7 +19,7 @@ impl Diary {
         Self { journal, client, calls: 0, attempts: 0, answers: 0 }
     }
 
-    /// A holder that nobody has had before.
+    /// A holder name that was not used before.
     pub fn new_holder(&mut self) -> String {
         self.attempts += 1;
         format!("{}:{}", self.client, self.attempts)
@@ -62,7 +62,7 @@ impl Diary {
     }
 }
 
-/// A request for several locks names with each of them the others.
+/// A request for several locks names in the call of each lock the others.
 fn for_lock(request: &Request, hold: &Hold, lock: &str) -> Request {
     let mut request = request.clone();
     if let Request::Acquire { beside, .. } = &mut request {

@@ -1,11 +1,11 @@
-//! Clients of `rlock-client`, and of those for other languages. What they send is not seen; recorded is what they say: that a lock
-//! was granted, until when it is vouched for, and that it no longer is.
+//! Clients of `rlock-client`, and of the clients for other languages. What they send is not seen. What they report is
+//! recorded: that a lock was granted, until when it is guaranteed, and that it no longer is.
 //!
-//! Each attempt is an owner of its own, so that the server's holders can be told apart: to the server such an owner is like
-//! any other holder.
+//! Each attempt has its own owner, so that the server's holders can be distinguished: to the server such an owner is
+//! like any other holder.
 //!
-//! An error is a failure only if the server has said no. All others leave open whether something was done, or is still to
-//! be done in the background.
+//! An error is a failure only if the server has refused. All others leave open whether something was done, or will
+//! still be done in the background.
 
 use super::adapters::{self, Adapter};
 use super::diary::Diary;
@@ -23,28 +23,28 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// For a process of an adapter to begin, and its client to connect.
+/// How long an adapter may take to start and its client to connect.
 const BEGIN: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Until servers are tried again that cannot be reached, and a lock that cannot be had.
+/// Pauses before the next try, in ms: servers are unreachable, or the lock was not granted.
 const PAUSE_MS: (u64, u64) = (5, 50);
 
-/// How often it is asked whether the lock is vouched for.
+/// How often a holder asks whether the lock is guaranteed.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Longer than anything takes in a round.
 const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
 
-/// Of a hundred locks, those with a lease that nobody renews.
+/// Percentage of locks with a lease that is not renewed.
 const FIXED_LEASE: u8 = 30;
 
-/// Of a hundred of those, where clients stall at all, the ones that are held to their end and beyond: only there it shows
-/// from when a lease is counted.
+/// Percentage of those locks, if clients stall at all, that are held to the end of the lease and beyond: only there it
+/// shows when a lease began.
 const TO_ITS_END: u8 = 70;
 
-/// Where all guards of a process come from: one for each line.
+/// The clients of a process from which all its guards come: one for each line.
 pub type Doors = Vec<Door>;
 
 /// A client that all guards of a process share: this language's, or another's by its adapter.
@@ -55,7 +55,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// Waits until all that is being given back in the background has been.
+    /// Waits until all releases in the background are done.
     pub async fn settle(&self) {
         match self {
             Self::Rust(locks) => locks.settle().await,
@@ -64,7 +64,7 @@ impl Door {
     }
 }
 
-/// Tries until all are open; none, if the round is over before. With an adapter they are of its language.
+/// Tries until all are open; none if the round ends first. With an adapter they are of its language.
 pub async fn open(address: Address, adapter: Option<String>, round: Round) -> Option<Doors> {
     let lines = match &address {
         Address::Lines { ports } => ports.len(),
@@ -101,7 +101,7 @@ fn url(port: &u16) -> String {
     format!("redis://127.0.0.1:{port}")
 }
 
-/// The same, as adapters are told.
+/// The same address for adapters.
 fn place(address: &Address, line: usize) -> Value {
     let urls = |ports: &[u16]| ports.iter().map(url).collect::<Vec<_>>();
     let place = match address {
@@ -149,9 +149,9 @@ impl Keeper {
         let Some(kept) = self.acquire(&wish, &holder, is_fixed).await else {
             return self.round.pause(Duration::from_millis(self.random.between(PAUSE_MS))).await;
         };
-        // A permit has no owner, so another one is another's.
+        // Permits have no owner, so they have no re-entry.
         if wish.side != Side::Permit && self.random.is(self.client.habits.enters_again) {
-            kept.vouch(&self.diary).await;
+            kept.record_guarantee(&self.diary).await;
             self.go_in_and_out(&wish, &holder).await;
         }
         let deed = match Deed::of(&self.client.habits, &mut self.random) {
@@ -162,7 +162,7 @@ impl Keeper {
         };
         self.keep(&kept, deed).await;
         if matches!(deed, Deed::Die(_)) {
-            // It is released in the background, and nobody learns whether it was.
+            // It is released in the background, without a report.
             self.diary.ended(kept.number);
             drop(kept.guard);
         } else {
@@ -183,13 +183,13 @@ impl Keeper {
         guard.map(|guard| Kept { number, guard })
     }
 
-    /// What is not granted by then is given up.
+    /// Gives up if it is not granted by `until`.
     async fn ask(&self, wish: &Wish, holder: &str, is_fixed: bool, until: Instant) -> Result<Granted, Answer> {
         let locks = match &self.doors[self.client.line as usize % self.doors.len()] {
             Door::Rust(locks) => locks,
             Door::Adapter(adapter) => {
                 let mut lock = adapters::lock(wish, is_fixed);
-                // Nought is for ever in a plan, and an attempt to adapters.
+                // In a plan 0 has no limit; for adapters it is an attempt.
                 match wish.wait_ms {
                     Some(0) => {}
                     wait => lock["wait"] = wait.unwrap_or(0).into(),
@@ -211,22 +211,22 @@ impl Keeper {
         granted.map_err(|error: Error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
     }
 
-    /// Takes the lock once more, in the same name, and gives that back at once.
+    /// Acquires the lock again under the same name, and releases that at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
         let wish = Wish { wait_ms: None, gives_up_after: None, ..wish.clone() };
         if let Some(kept) = self.acquire(&wish, holder, false).await {
-            kept.vouch(&self.diary).await;
+            kept.record_guarantee(&self.diary).await;
             self.release(kept, &wish, holder).await;
         }
     }
 
     /// Until the work is done, or the lock is lost.
     async fn keep(&self, kept: &Kept, deed: Deed) {
-        // Who stalls does not stall the process, whose watchdog goes on: it is only slow.
+        // A stalling client does not stall the process, whose watchdog goes on: it is only slow.
         let (Deed::Keep(time) | Deed::Renew(time) | Deed::Stall(time) | Deed::Die(time)) = deed;
         let until = Instant::now() + time;
         let mut lost = pin!(kept.guard.lost());
-        kept.vouch(&self.diary).await;
+        kept.record_guarantee(&self.diary).await;
         loop {
             tokio::select! {
                 biased;
@@ -236,7 +236,7 @@ impl Keeper {
             if until <= Instant::now() || self.round.is_over() {
                 return;
             }
-            kept.vouch(&self.diary).await;
+            kept.record_guarantee(&self.diary).await;
         }
     }
 
@@ -263,9 +263,9 @@ struct Kept {
 }
 
 impl Kept {
-    /// Records until when it is vouched for, if it is.
-    async fn vouch(&self, diary: &Diary) {
-        // Before it is asked, so that a process that stands still in between vouches for less.
+    /// Records until when the lock is guaranteed, if it is.
+    async fn record_guarantee(&self, diary: &Diary) {
+        // Taken before the question, so that a process that stalls in between claims less.
         let at = Moment::now();
         let remaining = self.guard.remaining().await;
         if !remaining.is_zero() {
@@ -334,7 +334,7 @@ fn not_released(error: &Error) -> Answer {
     if error.is_lost() && !error.is_in_doubt() { Answer::Released(None) } else { no_or_unknown(error) }
 }
 
-/// It is a no if the server has said so, or nothing was sent.
+/// A refusal if the server has refused, or nothing was sent.
 fn no_or_unknown(error: &Error) -> Answer {
     use ErrorKind::{Configuration, Deadlock, ModuleMissing, QueueFull, Refused, WrongKind};
     match error.kind() {
@@ -343,7 +343,7 @@ fn no_or_unknown(error: &Error) -> Answer {
     }
 }
 
-/// The same, of the word that an adapter has for it.
+/// The same for an adapter's name of the error.
 fn of_word(word: &str, is_release: bool) -> Answer {
     match word {
         "busy" => Answer::Refused { left_ms: -1 },

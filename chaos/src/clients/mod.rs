@@ -1,8 +1,9 @@
-//! What one process of a round does: it runs a crew of clients, who want locks, keep them and give them back, and record
-//! each of their steps. Whatever servers and connections do is theirs to bear; only a defect of this tool ends one early.
+//! One process of a round: it runs a group of clients, which acquire locks, keep them and release them, and record each
+//! of their steps. They have to cope with all faults of servers and connections; only a defect of this tool ends a
+//! client early.
 //!
-//! All clients of a process are tasks of one thread, which does nothing that takes long: a client that is certain to have a
-//! lock is as late as its process, and no later.
+//! All clients of a process are tasks of one thread, which does nothing that takes long: when a client acts, it is only
+//! as late as its process.
 
 mod adapters;
 mod by_hand;
@@ -29,21 +30,21 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-/// Runs a crew of the plan in that file until the plan's time is over, and what was begun then is at an end.
+/// Runs one group of the plan in that file until the plan's time is over and all its steps have ended.
 ///
 /// # Panics
-/// If there is no such plan or crew, if the journal cannot be written, and for a defect of a client.
-pub fn work(plan_file: &Path, crew: usize) {
+/// If there is no such plan or group, if the journal cannot be written, and for a defect of a client.
+pub fn work(plan_file: &Path, group: usize) {
     let plan = std::fs::read(plan_file).expect("the plan can be read");
-    let Plan { directory, address, length_ms, mut crews, adapters, .. } =
+    let Plan { directory, address, length_ms, mut groups, adapters, .. } =
         serde_json::from_slice(&plan).expect("the plan is one of this version");
-    let journal = Journal::open(&directory, &format!("crew-{crew}")).expect("the journal can be opened");
-    let clients = crews.swap_remove(crew);
-    let adapter = adapters.get(crew).map(String::as_str).filter(|command| !command.is_empty());
+    let journal = Journal::open(&directory, &format!("clients-{group}")).expect("the journal can be opened");
+    let clients = groups.swap_remove(group);
+    let adapter = adapters.get(group).map(String::as_str).filter(|command| !command.is_empty());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let round = Round::of(Duration::from_millis(length_ms));
-        // Who is not through by then has waited for servers that do not answer.
+        // A client that has not ended by then is waiting for servers that do not answer.
         let _ = timeout_at(round.last_moment(), live(clients, &address, adapter, &journal, round)).await;
     });
     runtime.shutdown_background();
@@ -63,7 +64,7 @@ async fn live(clients: Vec<Client>, address: &Address, adapter: Option<&str>, jo
     finish(lives).await;
 }
 
-/// They share their connections, so none begins before these are there.
+/// They share their connections, so none begins before these are open.
 async fn live_by_guards(
     clients: Vec<Client>,
     doors: impl Future<Output = Option<Doors>>,
@@ -74,7 +75,7 @@ async fn live_by_guards(
     let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
     finish(keepers.collect()).await;
     for locks in &doors {
-        // What is still being given back in the background by then ends with its lease.
+        // A release that is still under way then ends with its lease.
         let _ = timeout_at(round.last_moment(), locks.settle()).await;
     }
 }

@@ -1,16 +1,16 @@
-//! When a round is over for its clients. Nothing new is begun then, and what was begun is brought to an end soon, so that
-//! the processes of a round end together whatever the servers do.
+//! The end of a round for its clients: they begin nothing new, and soon finish what they have begun, so that the
+//! processes of a round end together whatever the servers do.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// For how long after the end somebody waits for a lock.
+/// How long after the end of a round a client still waits for a lock.
 const WAITS: Duration = Duration::from_millis(200);
 
-/// For how long after the end answers are waited for.
+/// How long after the end of a round a client still waits for an answer.
 const ANSWERS: Duration = Duration::from_millis(1_500);
 
-/// When the process ends whatever is outstanding.
+/// When the process ends, whatever is outstanding.
 const ALL: Duration = Duration::from_millis(1_900);
 
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +32,12 @@ impl Round {
         sleep_until(self.end.min(Instant::now() + time)).await;
     }
 
-    /// Until when somebody waits for a lock who is ready to wait for that long.
+    /// The end of a wait of that length.
     pub fn waits(self, time: Duration) -> Instant {
         (self.end + WAITS).min(Instant::now() + time)
     }
 
-    /// Until when an answer is waited for that may take that long.
+    /// The end of a wait for an answer that may take that long.
     pub fn answers(self, time: Duration) -> Instant {
         (self.end + ANSWERS).min(Instant::now() + time)
     }

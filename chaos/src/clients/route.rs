@@ -1,23 +1,23 @@
-//! Where a lock is, for clients that send their commands themselves. The ports that nodes announce are those of the
-//! network that makes trouble, so whatever a node says of another can be followed as it is.
+//! Where a lock is, for clients that send their commands themselves. Nodes announce the ports of their proxies, so a
+//! redirection can be followed as it is.
 
 use crate::plan::Address;
 use rlock_testing::{Random, Reply};
 use std::collections::HashMap;
 
 pub struct Route {
-    /// Any of which may be asked first.
+    /// The server ports. Any may be asked first.
     ports: Vec<u16>,
-    /// What a cluster's nodes have told of locks.
+    /// Where locks are, according to a cluster's nodes.
     places: HashMap<String, u16>,
     random: Random,
 }
 
-/// Somebody else is to be asked.
+/// Another server has to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirection {
     pub port: u16,
-    /// For this once, and only behind an ASKING.
+    /// For this command only, and after an ASKING.
     pub asking: bool,
 }
 
@@ -32,7 +32,7 @@ impl Route {
         Self { ports, places: HashMap::new(), random }
     }
 
-    /// Stays the same until something is learned.
+    /// Stays the same until a reply redirects.
     pub fn port(&mut self, lock: &str) -> u16 {
         match self.places.get(lock) {
             Some(port) => *port,
@@ -44,7 +44,7 @@ impl Route {
         }
     }
 
-    /// The lock's place does not answer.
+    /// The lock's server does not answer.
     pub fn doubt(&mut self, lock: &str) {
         self.places.remove(lock);
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_moved_is_remembered_until_it_is_silent() {
+    fn a_moved_lock_is_remembered_until_its_server_is_silent() {
         let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
         let moved = Reply::Error("MOVED 3999 127.0.0.1:7002".to_owned());
         assert_eq!(route.redirection("lock", &moved), Some(Redirection { port: 7_002, asking: false }));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_asked_once_is_not_remembered() {
+    fn a_single_redirection_is_not_remembered() {
         let mut route = to(&Address::Cluster { ports: vec![7_001] }, 0);
         let ask = Reply::Error("ASK 3999 :7003".to_owned());
         assert_eq!(route.redirection("lock", &ask), Some(Redirection { port: 7_003, asking: true }));

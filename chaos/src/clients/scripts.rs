@@ -1,14 +1,14 @@
-//! Redisson's way: scripts by EVAL, which know of no queue, of no tokens, and of no release of all holds at once.
+//! Redisson's way: scripts by EVAL, which have no queue, no tokens, and no release of all holds at once.
 //!
-//! Readers are not renewed: Redisson's script for that shortens the lease of all other readers to this one's, by which a
-//! hold would end that its holder may count on.
+//! Readers are not renewed: Redisson's script for that shortens the lease of all other readers to this one's, which
+//! would end a hold on which its holder relies.
 
 use super::speech::Hold;
 use super::wire::Command;
 use crate::history::Side;
 use rlock_testing::scripts;
 
-/// What unlock messages say: that a reader or a plain lock's holder has left, or a writer.
+/// The unlock messages: of a reader or a plain lock's holder, and of a writer.
 const UNLOCKED: &str = "0";
 const WRITER_LEFT: &str = "1";
 
@@ -26,7 +26,7 @@ pub fn acquire(hold: &Hold) -> Command {
     }
 }
 
-/// Nothing, where it would take from others.
+/// None: the renewal would shorten other holds.
 pub fn renew(hold: &Hold) -> Option<Command> {
     let lease = hold.lease_ms.to_string();
     match hold.side {
@@ -37,7 +37,7 @@ pub fn renew(hold: &Hold) -> Option<Command> {
     }
 }
 
-/// One of a writer is answered with 1 also where there was nothing to be given back.
+/// The release of a writer replies 1 even if nothing was held.
 pub fn release(hold: &Hold) -> Command {
     let Hold { lock, holder, side, lease_ms, .. } = hold;
     let (lease, channel) = (lease_ms.to_string(), channel(hold));
@@ -57,7 +57,7 @@ fn eval(script: &str, keys: &[&str], arguments: &[&str]) -> Command {
     [&["EVAL", script, &count][..], keys, arguments].concat().into_iter().map(str::to_owned).collect()
 }
 
-/// What is derived from a name is in the same slot of a cluster.
+/// Derived keys are in the same slot of a cluster.
 fn in_braces(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }

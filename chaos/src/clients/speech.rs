@@ -1,21 +1,21 @@
-//! What a client that sends its commands itself wants, and what the answers mean: the same for those that say it in the
-//! commands and for those that say it in scripts.
+//! The wishes of a client that sends its commands itself, and what the answers mean: the same for commands and for
+//! scripts.
 
 use super::wish::Wish;
 use crate::history::{Answer, By, Journal, Side};
 use rlock_testing::Reply;
 use std::time::Duration;
 
-/// What somebody has, or wants to have.
+/// A lock that a client has, or wants to have.
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub lock: String,
-    /// Asked for together with it, all or none; what is held then is held lock by lock.
+    /// Requested together with it, all or none; afterwards each is held by itself.
     pub beside: Vec<String>,
     pub holder: String,
     pub side: Side,
     pub by: By,
-    /// How long the answer of its holder is kept, from and to; without, the holder sends no ANSWER.
+    /// How long the answer of its holder is kept, from and to. None: the holder sends no ANSWER.
     pub keep_ms: Option<(u64, u64)>,
     pub limit: u32,
     pub lease_ms: u64,
@@ -27,7 +27,7 @@ impl Hold {
         Self { lock, beside, holder, side, by, keep_ms, limit, lease_ms }
     }
 
-    /// For the same once more, without a wait.
+    /// The same wish again, without a wait.
     pub fn wished_again(&self, fenced: bool) -> Wish {
         let Self { lock, beside, side, by, keep_ms, limit, lease_ms, .. } = self.clone();
         let (wait_ms, gives_up_after, by_ticket) = Default::default();
@@ -63,8 +63,8 @@ impl Hold {
 pub struct Strange(pub String);
 
 impl Strange {
-    /// Tells of it: it was said to this one.
-    pub fn tell(&self, journal: &Journal, to: &str) {
+    /// Records it, with the command that got it.
+    pub fn report(&self, journal: &Journal, to: &str) {
         journal.broken("every reply is one that the command has", format!("{to}: {}", self.0));
     }
 }
@@ -117,7 +117,7 @@ pub fn event(reply: &Reply) -> Result<Option<Answer>, Strange> {
     }
 }
 
-/// The same for each lock of a hold: whoever is granted one of several is granted all, and told as many tokens.
+/// One answer for each lock of a hold: if one of several is granted, all are, each with its token.
 pub fn acquired_each(reply: &Reply, fenced: bool, hold: &Hold) -> Result<Vec<Answer>, Strange> {
     let count = hold.locks().count();
     let pair = if let Reply::List(pair) = reply { &pair[..] } else { &[] };
@@ -150,7 +150,7 @@ pub fn renewed(reply: &Reply) -> Result<Answer, Strange> {
     }
 }
 
-/// An error says that nothing was done. But for that of a defect, which may have come in the middle.
+/// An error says that nothing was done, except the error of a defect, which may come in the middle.
 fn failed(reply: &Reply) -> Result<Answer, Strange> {
     match reply {
         Reply::Error(line) if line.starts_with("ERR internal error") => Ok(Answer::Unknown(line.clone())),
@@ -190,12 +190,12 @@ mod tests {
         assert_eq!(once(&Reply::Int(5)), Ok(Answer::Refused { left_ms: 5 }));
         assert_eq!([Reply::Nil, Reply::Int(1)].map(|it| stored(&it)), [false, true].map(|it| Ok(Answer::Stored(it))));
         assert!(stored(&Reply::Int(0)).is_err());
-        let tell =
+        let report =
             |outcome, value| Reply::List(vec![Reply::List(vec![Reply::Int(1), text("t"), text(outcome), value])]);
-        assert_eq!(event(&tell("answered", Reply::Nil)), Ok(Some(Answer::Answered)));
-        assert_eq!(event(&tell("timeout", Reply::Int(3))), Ok(Some(Answer::Refused { left_ms: 3 })));
+        assert_eq!(event(&report("answered", Reply::Nil)), Ok(Some(Answer::Answered)));
+        assert_eq!(event(&report("timeout", Reply::Int(3))), Ok(Some(Answer::Refused { left_ms: 3 })));
         assert_eq!(event(&Reply::List(Vec::new())), Ok(None));
-        assert!(event(&tell("answered", text("v"))).is_err());
+        assert!(event(&report("answered", text("v"))).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A crew against real servers that are well, are bad, or are not there.
+//! A group of clients with real servers that work, are faulty, or are absent.
 
 use super::work;
 use crate::history::{Answer, Operation, Record, Side, pair, read_all};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 const KINDS: [ClientKind; 3] = [ClientKind::Commands, ClientKind::Scripts, ClientKind::Guards];
 
-/// Within this after its time a crew is at an end, whatever happens; and what a busy machine adds.
+/// The clients must have ended this long after the round; the second figure allows for a busy machine.
 const TIDYING: Duration = Duration::from_millis(2_000 + 1_000);
 
-/// Longer than a test: what is not given back is found.
+/// Longer than a test, so that a lock that was not released is found.
 const LEASE_MS: u64 = 30_000;
 
 fn habits() -> Habits {
@@ -37,7 +37,7 @@ fn lock(name: &str, kind: LockKind, others: &[&str]) -> Lock {
     Lock { name: name.to_owned(), kind, others: others.iter().map(|other| (*other).to_owned()).collect() }
 }
 
-/// Wants a plain lock and a read-write lock.
+/// A client that wants a plain lock and a read-write lock.
 fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
     let locks = [lock("plain", LockKind::Plain, &[]), lock("read-write", LockKind::ReadWrite, &[])];
     Client {
@@ -50,11 +50,11 @@ fn client(kind: ClientKind, number: u32, habits: &Habits) -> Client {
     }
 }
 
-fn crew(habits: &Habits) -> Vec<Client> {
+fn group(habits: &Habits) -> Vec<Client> {
     (0..).zip(KINDS.iter().cycle()).map(|(number, kind)| client(*kind, number, habits)).take(16).collect()
 }
 
-/// A plan of one crew, and what came of it.
+/// A plan with one group, and its records.
 struct Trial {
     directory: TempDir,
     length: Duration,
@@ -63,13 +63,13 @@ struct Trial {
 impl Trial {
     fn of(address: Address, length_ms: u64, clients: Vec<Client>) -> Self {
         let directory = TempDir::with_prefix("rlock-chaos-").unwrap();
-        let (path, crews) = (directory.path().to_owned(), vec![clients]);
-        let plan = Plan { seed: 1, directory: path, address, length_ms, crews, adapters: Vec::new() };
+        let (path, groups) = (directory.path().to_owned(), vec![clients]);
+        let plan = Plan { seed: 1, directory: path, address, length_ms, groups, adapters: Vec::new() };
         std::fs::write(directory.path().join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
         Self { directory, length: Duration::from_millis(length_ms) }
     }
 
-    /// Runs the crew, which ends in time.
+    /// Runs the clients, which end in time.
     fn run(&self) -> Vec<Record> {
         let began = Instant::now();
         work(&self.directory.path().join("plan.json"), 0);
@@ -82,7 +82,7 @@ fn here(server: &Server) -> Address {
     Address::Lines { ports: vec![server.port()] }
 }
 
-/// Trials, until nothing is missing in all that happened in them: on a busy machine less happens in the same time.
+/// Repeats trials until no event is missing from their histories: on a busy machine less happens in the same time.
 fn until_all_happened(mut trial: impl FnMut() -> Vec<Record>, missing: impl Fn(&[Operation]) -> Option<String>) {
     let mut operations = Vec::new();
     for _ in 0..15 {
@@ -118,9 +118,9 @@ fn held(server: &Server) -> Vec<String> {
 #[test]
 fn every_kind_gets_locks_and_gives_all_of_them_back() {
     let server = Server::start();
-    // Two of each, with rests in which the locks are free: scripts get none that others queue for all the time.
+    // Two of each, with rests in which the locks are free: a script gets no lock that always has a queue.
     let habits = Habits { rest_ms: (0, 60), ..habits() };
-    let mut clients: Vec<_> = crew(&habits).into_iter().take(2 * KINDS.len()).collect();
+    let mut clients: Vec<_> = group(&habits).into_iter().take(2 * KINDS.len()).collect();
     let has_permits = |kind| kind != ClientKind::Scripts;
     for client in clients.iter_mut().filter(|client| has_permits(client.kind)) {
         client.locks.push(lock("permits", LockKind::Permits, &[]));
@@ -130,7 +130,7 @@ fn every_kind_gets_locks_and_gives_all_of_them_back() {
     }
     let trial = || {
         let records = Trial::of(here(&server), 2_000, clients.clone()).run();
-        wait_until("all is given back", || held(&server).is_empty());
+        wait_until("everything is released", || held(&server).is_empty());
         records
     };
     until_all_happened(trial, |operations| {
@@ -177,7 +177,7 @@ fn callers_of_once_get_the_answers_of_leaders() {
 fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let cluster = rlock_testing::Cluster::start();
     let ports: Vec<_> = cluster.masters.iter().map(Server::port).collect();
-    let clients: Vec<_> = crew(&Habits { waits_ms: vec![Some(100)], ..habits() })
+    let clients: Vec<_> = group(&Habits { waits_ms: vec![Some(100)], ..habits() })
         .into_iter()
         .map(|client| Client {
             locks: (0..3).map(|master| lock(&cluster.key_on(master), LockKind::Plain, &[])).collect(),
@@ -187,15 +187,15 @@ fn in_a_cluster_locks_are_asked_for_where_they_are() {
     let trial = || {
         let records = Trial::of(Address::Cluster { ports: ports.clone() }, 800, clients.clone()).run();
         for master in &cluster.masters {
-            wait_until("all is given back", || held(master).is_empty());
+            wait_until("everything is released", || held(master).is_empty());
         }
         records
     };
     until_all_happened(trial, |operations| {
         let refused = operations.iter().find(|it| it.failed());
-        assert!(refused.is_none(), "nobody is sent away: {refused:?}");
+        assert!(refused.is_none(), "no request is refused: {refused:?}");
         KINDS.into_iter().find_map(|kind| {
-            // Scripts get no lock that others queue for all the time.
+            // A script gets no lock that always has a queue.
             let is_served =
                 |it: &&Operation| matches!(it.answer, Some((_, Answer::Granted { .. } | Answer::Refused { .. })));
             let locks: HashSet<_> =

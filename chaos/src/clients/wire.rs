@@ -1,5 +1,5 @@
-//! One connection: commands out, replies in, as they are. It knows no time limits and no second try, so nothing stands
-//! between the wire and the record; whoever is tired of waiting drops it, and with it all answers that are still to come.
+//! One connection: commands out, replies in, as they are. It has no time limits and no second try, so the record is
+//! exactly what was sent and received. To stop waiting is to drop it, together with all outstanding answers.
 
 use rlock_testing::Reply;
 use rlock_testing::resp::{Protocol, Received, packed};

@@ -1,21 +1,22 @@
-//! What a client wants next, and what it will do with it: its habits, thrown for.
+//! A client's next wish, drawn from its habits, and what the client will do with the lock.
 
 use crate::history::{By, Side};
 use crate::plan::{Client, ClientKind, Habits, LockKind};
 use rlock_testing::Random;
 use std::time::Duration;
 
-/// Nobody waits for ever: for so many ms at least, and at most.
-const FOR_EVER_MS: (u64, u64) = (500, 4_000);
+/// A wait without a limit ends after this time, in ms: from and to.
+const UNLIMITED_MS: (u64, u64) = (500, 4_000);
 
-/// How many permits may be out, as different requests have it.
+/// The limits of different requests for permits.
 const LIMITS: [u32; 4] = [2, 3, 3, 5];
 
-/// Of a hundred who could want other locks together with one, those who want it alone; and of the others, those wanted.
+/// Percentage of the locks of a family that are wanted alone; and of its other locks, the percentage wanted together
+/// with one.
 const WANTS_IT_ALONE: u8 = 40;
 const WANTS_ANOTHER: u8 = 40;
 
-/// Of a hundred requests for a lock with answers, those by ONCE; and of a hundred waits by ONCE, those by ticket.
+/// Percentage of requests for a lock with answers that use ONCE; and of waits by ONCE, the percentage by ticket.
 const ASKS_FOR_THE_ANSWER: u8 = 85;
 const WAITS_BY_TICKET: u8 = 30;
 
@@ -26,13 +27,13 @@ pub struct Wish {
     pub beside: Vec<String>,
     pub side: Side,
     pub by: By,
-    /// How long the answer of its holder is kept, from and to; without, the holder sends no ANSWER.
+    /// How long the answer of its holder is kept, from and to. None: the holder sends no ANSWER.
     pub keep_ms: Option<(u64, u64)>,
     pub by_ticket: bool,
-    /// Of permits, how many may be out at once; else nought.
+    /// How many permits may be out at once; 0 for other sides.
     pub limit: u32,
     pub lease_ms: u64,
-    /// As in the plan: none is an attempt without a wait, 0 a wait for ever.
+    /// As in the plan: none is an attempt without a wait, 0 a wait without a limit.
     pub wait_ms: Option<u64>,
     /// When it gives up the wait, if it does so before the wait's own limit.
     pub gives_up_after: Option<Duration>,
@@ -65,7 +66,7 @@ impl Wish {
         beside.retain(|_| random.is(WANTS_ANOTHER));
         let wait_ms = random.one_of(waits_ms);
         let gives_up_after = match wait_ms {
-            Some(0) => Some(random.between(FOR_EVER_MS)),
+            Some(0) => Some(random.between(UNLIMITED_MS)),
             Some(limit) if random.is(*gives_up) => Some(random.below(limit)),
             _ => None,
         };
@@ -89,11 +90,11 @@ impl Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Keep(Duration),
-    /// Keeps it for so long by renewing it.
+    /// Keeps it for this time by renewing it.
     Renew(Duration),
     /// Does nothing for longer than the lease.
     Stall(Duration),
-    /// Goes after that time, without giving it back.
+    /// Goes after that time, without a release.
     Die(Duration),
 }
 
@@ -101,7 +102,7 @@ impl Deed {
     pub fn of(habits: &Habits, random: &mut Random) -> Self {
         let lease = Duration::from_millis(habits.lease_ms);
         let hold = Duration::from_millis(random.between(habits.hold_ms));
-        // All are thrown for, whatever comes of them: a habit that a plan leaves out must not change the rest.
+        // All are drawn, whatever their outcome: a habit that a plan leaves out must not change the rest.
         let [dies, stalls, renews] = [habits.dies, habits.stalls, habits.renews].map(|habit| random.is(habit));
         let leases = random.between((1, 3));
         match (dies, stalls, renews) {

@@ -1,4 +1,4 @@
-//! What is done to connections by the server's own commands.
+//! Faults of connections, by the server's own commands.
 
 use super::Class::{Clients, Unblock};
 use super::{AT_ONCE, Begun, Kind, Outcome, Scene, kind};
@@ -18,11 +18,11 @@ const FEW: u64 = 8;
 /// A line of CLIENT LIST.
 struct Connection {
     id: i64,
-    /// It waits for a lock, or to be told of its session's.
+    /// It waits for a lock, or for events of its session.
     waits: bool,
 }
 
-/// `how`: with a # for each one's number. What the server answered with 1, or not at all, has had its effect.
+/// `how`: with a # for each connection's id. If the server answers 1, or not at all, the command has had its effect.
 fn some(scene: &mut Scene, waits: bool, how: &str) -> Outcome {
     let place = scene.a_master();
     let node = &scene.world.nodes[place];
@@ -47,7 +47,7 @@ fn words(node: &Node, command: &str) -> String {
     format!("{command} at server {}", node.name)
 }
 
-/// Those of clients, which come by TCP: not replicas or masters, and not those who look on by the unix socket.
+/// Client connections, which use TCP. Not replicas or masters, and not the observers, which use the unix socket.
 fn connections(list: &str) -> impl Iterator<Item = Connection> + '_ {
     list.lines().filter_map(|line| {
         let field = |name: &str| line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_clients_by_tcp_are_chosen_and_only_those_who_wait_for_locks_or_events_wait() {
+    fn only_tcp_clients_are_chosen_and_only_waits_for_locks_or_events_count() {
         let list = "id=3 addr=127.0.0.1:1 name= flags=N cmd=rlock.renew user=default\n\
                     id=4 addr=127.0.0.1:2 name= flags=b cmd=rlock.acquire user=default\n\
                     id=8 addr=127.0.0.1:6 name= flags=b cmd=rlock.events user=default\n\

@@ -38,8 +38,8 @@ fn replica_of(world: &World, master: usize) -> Result<usize, String> {
 /// The servers give up sooner than that.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
 
-/// `begin` is told the place of a master, and that of its replica, which takes over then. `is_well`: nothing is wrong with the
-/// master, so that it may come to nothing.
+/// `begin` gets the place of a master and of its replica, which takes over. `is_well`: the master has no fault, so that
+/// it may refuse.
 fn replace(
     scene: &mut Scene,
     words: &str,
@@ -55,7 +55,7 @@ fn replace(
         if !world.nodes[new].is_master()? {
             return Ok(Progress::over_if(is_well && begun.elapsed() > GIVEN_UP_AFTER));
         }
-        // It is not a master any more before it is back, and then it may believe that it is for a moment.
+        // It may return as a master for a moment.
         world.start_again(old)?;
         world.look_around();
         if world.nodes[old].is_master()? {
@@ -69,7 +69,7 @@ struct Move {
     slot: i64,
     from: usize,
     to: usize,
-    /// How many steps are done: three there, and three back.
+    /// How many steps are done: three to the other node, and three back.
     done: u32,
     rests_until: Instant,
 }
@@ -81,7 +81,7 @@ const REST: Duration = Duration::from_millis(80);
 fn move_a_slot(scene: &mut Scene) -> Outcome {
     let world = &scene.world;
     let key = scene.random.one_of(&world.makeup().popular());
-    let from = world.owner_of(&key).ok_or_else(|| format!("nobody has {key} now"))?;
+    let from = world.owner_of(&key).ok_or_else(|| format!("no server has {key} now"))?;
     let others: Vec<_> = world.masters.iter().copied().filter(|place| *place != from).collect();
     if others.is_empty() {
         return Err("there is one master only".to_owned());
@@ -91,8 +91,8 @@ fn move_a_slot(scene: &mut Scene) -> Outcome {
     let names = [from, to].map(|place| world.nodes[place].name.clone());
     let words = format!("the slot of {key} goes from server {} to {}, and back", names[0], names[1]);
     let mut moving = Move { slot, from, to, done: 0, rests_until: Instant::now() };
-    // The lock itself is at one place only at any time. But who asks at the new place while the other keys are still at
-    // the old one may find it without its read holds.
+    // The lock itself is at one place only at any time. But a client that asks at the new place while the other keys
+    // are still at the old one may find it without its read holds.
     let moves = |lock: &String| *lock == key || key.starts_with('{') && lock.starts_with('{');
     let locks = world.makeup().popular().into_iter().filter(moves).collect();
     let reach = Reach::Locks { locks, takes_counters: false, takes_answers: false };
@@ -101,7 +101,7 @@ fn move_a_slot(scene: &mut Scene) -> Outcome {
 }
 
 impl Move {
-    /// The next step. Each can be done again if it failed.
+    /// The next step. A failed step can be repeated.
     fn advance(&mut self, world: &World) -> Result<Progress, String> {
         if Instant::now() < self.rests_until {
             return Ok(Progress::NotYet);
@@ -115,13 +115,13 @@ impl Move {
             }
             1 => move_keys(source, target, self.slot)?,
             _ => {
-                // What was created at the old place meanwhile.
+                // Keys created at the old place meanwhile.
                 move_keys(source, target, self.slot)?;
                 let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(target)?);
                 for node in [target, source] {
                     node.say(&command)?;
                 }
-                // The others hear of it sooner like this.
+                // So the other nodes learn of it sooner.
                 for place in &world.masters {
                     let _ = world.nodes[*place].say(&command);
                 }

@@ -1,13 +1,13 @@
-//! Failovers alone. Most are to a replica that lacks what was granted last, in three acts: the network between the master and
-//! its replicas loses what they send, so that the master alone knows what it grants meanwhile; the master is killed, stalls,
-//! or lives on, cut off; and a replica takes over with what it has. Others are planned, and the server promises that nothing
-//! is lost.
+//! Failovers alone. Most are to a replica that lacks the last grants, in three acts: the network between the master and
+//! its replicas loses what they send, so that the master alone knows what it grants meanwhile; the master is killed,
+//! stalls, or lives on, cut off; and a replica takes over with what it has. Others are planned, and the server promises
+//! that nothing is lost.
 //!
-//! Nothing else troubles the servers then, so two holders of one lock are the failover's doing. Where servers are protected
-//! there must be none, and so the checker forgives nothing.
+//! Nothing else troubles the servers then, so two holders of one lock are the failover's doing. If servers are
+//! protected there must be none, and the checker excuses nothing.
 
 use super::replicated::clocks_apart;
-use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, crews, kind};
+use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind, processes};
 use crate::history::{Moment, Promotion, Reach, Record};
 use crate::observer::sample;
 use crate::worlds::{Node, Play, World, WorldKind};
@@ -32,7 +32,7 @@ const DEAF_MASTER: Kind =
 const NO_CHANGES: &str = "killed, the replica did not hear it";
 const NO_WORD: &str = "killed, it did not hear the replica";
 
-/// What a server does itself when it is told to hand over.
+/// Failovers that a server carries out by itself on command.
 const FAILOVER: &str = "FAILOVER";
 const COORDINATED: &str = "SENTINEL FAILOVER COORDINATED";
 const CLUSTER_FAILOVER: &str = "CLUSTER FAILOVER";
@@ -75,38 +75,38 @@ pub fn lacks() -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_known)| !is_known).map(|(name, _)| name).collect()
 }
 
-/// What else may happen at the same time: to clients alone.
-pub const BESIDE: &[Kind] = crews::KINDS;
+/// Faults of clients alone, which may happen at the same time.
+pub const CONCURRENT: &[Kind] = processes::KINDS;
 
-/// For how long nothing arrives while all else is as before: for less than a protected master takes to stop, so that it
+/// How long nothing arrives while everything else is as before: less than a protected master takes to stop, so that it
 /// grants locks up to its end.
 const CUT_MS: (u64, u64) = (600, 1_500);
 
-/// Of a hundred replacements that a cluster's replica or the sentinels could make by themselves, those on command: at
-/// once, and not after the time that a server has to be silent.
+/// Percentage of the replacements by a cluster's replica or by the sentinels that are on command: at once, and not
+/// after the time for which a server has to be silent.
 const ON_COMMAND: u8 = 70;
 
-/// When we make a replica the master though the old one lives on: under the protection once that one has stopped for sure,
-/// which the settings promise after the lag of 1 s and 4 s.
+/// When the harness promotes a replica although the old master lives on. Under the protection that master has certainly
+/// stopped then, as the settings promise after the lag of 1 s and 4 s.
 const STOPPED_MS: (u64, u64) = (5_000, 5_400);
 
-/// For how long there are two masters then.
+/// How long there are two masters then.
 const DIVIDED_MS: (u64, u64) = (500, 2_000);
 
 /// Servers give up a planned failover sooner than that.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(15);
 
-/// Which of what a master and its replicas send each other is lost.
+/// Which data between a master and its replicas is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cut {
     BothWays,
-    /// The replica does not hear the master, which goes on counting it as a good replica.
+    /// The replica does not hear the master, which still counts it as a good replica.
     Changes,
-    /// The master does not hear the replica, which has all that is granted.
+    /// The master does not hear the replica, which has every grant.
     Confirmations,
 }
 
-/// What becomes of the master.
+/// What happens to the master.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Dies,
@@ -120,13 +120,13 @@ enum Fate {
 enum Act {
     /// The master knows what no replica does.
     Cut,
-    /// There is a new master. An old one that lives on keeps the clients of the first line.
+    /// There is a new master. If the old one lives on, it keeps the clients of the first line.
     Promoted,
-    /// Others make a replica the master.
+    /// The sentinels or the cluster promote a replica.
     Awaited,
-    /// Another one is the master, and this one may not know it.
+    /// Another one is the master, which this one may not know.
     Replaced,
-    /// It does.
+    /// It knows.
     Demoted,
 }
 
@@ -137,12 +137,12 @@ struct Failover {
     until: Instant,
     divided: Duration,
     old: usize,
-    /// The replica that takes over, where that is known beforehand.
+    /// The replica that takes over, if that is known beforehand.
     new: usize,
     /// It takes over on command.
-    is_told: bool,
+    is_manual: bool,
     server: String,
-    /// When no replica was a master yet.
+    /// The last moment without a promoted replica.
     looked: Moment,
 }
 
@@ -167,9 +167,9 @@ fn begin(scene: &mut Scene, name: &'static str, cut: Cut, fate: Fate) -> Outcome
     let lives_on = fate == Fate::LivesOn;
     let divided_ms = if lives_on { random.between(DIVIDED_MS) } else { 0 };
     let (until, divided) = (Instant::now() + lasts, Duration::from_millis(divided_ms));
-    let is_told = !lives_on && random.is(ON_COMMAND);
+    let is_manual = !lives_on && random.is(ON_COMMAND);
     let (act, looked) = (Act::Cut, Moment::now());
-    let mut failover = Failover { name, fate, act, until, divided, old, new, is_told, server, looked };
+    let mut failover = Failover { name, fate, act, until, divided, old, new, is_manual, server, looked };
     Ok(Begun::until(effects, move |scene| failover.go_on(scene)))
 }
 
@@ -186,7 +186,7 @@ fn cut_off(world: &World, old: usize, cut: Cut, fate: Fate) {
     }
 }
 
-/// `how` tells a server to hand over: the place of the master and of its replica.
+/// `how` makes a server hand over: it gets the place of the master and of its replica.
 fn hand_over(
     scene: &mut Scene,
     name: &'static str,
@@ -199,8 +199,8 @@ fn hand_over(
     let server = world.nodes[old].name.clone();
     let effects = planned(world, name, old);
     let until = Instant::now() + GIVEN_UP_AFTER;
-    let (fate, act, divided, is_told) = (Fate::Planned, Act::Awaited, Duration::ZERO, true);
-    let mut failover = Failover { name, fate, act, until, divided, old, new, is_told, server, looked };
+    let (fate, act, divided, is_manual) = (Fate::Planned, Act::Awaited, Duration::ZERO, true);
+    let mut failover = Failover { name, fate, act, until, divided, old, new, is_manual, server, looked };
     Ok(Begun::until(effects, move |scene| failover.go_on(scene)))
 }
 
@@ -226,7 +226,7 @@ fn masters(scene: &mut Scene) -> Result<(usize, usize), String> {
 }
 
 impl Failover {
-    /// The next step. Each can be done again if it failed.
+    /// The next step. A failed step can be repeated.
     fn go_on(&mut self, scene: &mut Scene) -> Result<Progress, String> {
         let before = self.act;
         let world = &mut *scene.world;
@@ -259,9 +259,9 @@ impl Failover {
         }
         self.looked = Moment::now();
         match world.kind {
-            WorldKind::Cluster if self.is_told => drop(world.nodes[self.new].say("CLUSTER FAILOVER TAKEOVER")?),
+            WorldKind::Cluster if self.is_manual => drop(world.nodes[self.new].say("CLUSTER FAILOVER TAKEOVER")?),
             // They may be about to do it by themselves.
-            WorldKind::Sentinel if self.is_told => drop(world.fail_over_by_sentinels(&[])),
+            WorldKind::Sentinel if self.is_manual => drop(world.fail_over_by_sentinels(&[])),
             WorldKind::Replicated => drop(world.nodes[self.new].say("REPLICAOF NO ONE")?),
             _ => {}
         }
@@ -327,14 +327,14 @@ impl Failover {
         Act::Replaced
     }
 
-    /// The masters now. That this one is none any more is reported with the fault.
+    /// Finds the masters. The fault itself reports that this one is none any more.
     fn look_around(&self, world: &mut World) {
         world.look_around();
         world.changes.retain(|change| !change.servers.contains(&self.server));
     }
 
-    /// Clients that were led to the old master have been led elsewhere by now, or are cut off from it before it wakes: it
-    /// believes for a moment that it is the master still, and no client hears of what it grants then.
+    /// Clients of the old master were redirected by now, or are cut off from it before it wakes: for a moment it
+    /// believes that it is still the master, and no client gets what it grants then.
     fn bring_back(&self, world: &mut World) -> Result<Act, String> {
         if world.kind == WorldKind::Cluster {
             world.line_to(self.old).obey(Order::Refuse);

@@ -1,4 +1,4 @@
-//! What somebody does to locks with plain commands.
+//! Faults that change locks by plain commands.
 
 use super::Class::{AllKeys, Keys};
 use super::{
@@ -31,9 +31,9 @@ fn lock(scene: &mut Scene) -> Result<(String, usize), String> {
     Ok((key, place))
 }
 
-/// Who has the key now: others may have taken over.
+/// The current owner of the key: another server may have taken over.
 fn owner(world: &World, key: &str) -> Result<usize, String> {
-    world.owner_of(key).ok_or_else(|| format!("nobody has {key} now"))
+    world.owner_of(key).ok_or_else(|| format!("no server has {key} now"))
 }
 
 fn reach_of(key: &str) -> Reach {
@@ -64,7 +64,7 @@ fn shorten(scene: &mut Scene) -> Outcome {
     changing(node, &command, effects(node, &key, &command), has_ended(place, LEFT_MS))
 }
 
-/// Whether a lease that was of so many ms when this is first asked has ended, by the server's clock.
+/// Whether a lease has ended by the server's clock that was `lease_ms` long at the first call.
 fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
     let mut end = None;
     move |scene| {
@@ -75,7 +75,7 @@ fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Pr
     }
 }
 
-/// What it was renamed to goes with its lease.
+/// The renamed key ends with its lease.
 fn rename(scene: &mut Scene) -> Outcome {
     let (key, place) = lock(scene)?;
     // Its slot is that of the lock.
@@ -113,8 +113,8 @@ fn swap(scene: &mut Scene) -> Outcome {
     Ok(Begun::until(effects, move |scene| swap_back(scene.world, place)))
 }
 
-/// In one step; what was locked meanwhile is gone. If another server is the master now, or this one was started anew,
-/// it may not know of the first exchange: its locks are gone then, which is no more than was said to be.
+/// In one step: locks acquired meanwhile are gone. If another server is the master now, or this one has restarted, it
+/// may not know of the first exchange. Its locks are gone then, which is no more than the fault has announced.
 fn swap_back(world: &World, place: usize) -> Result<Progress, String> {
     let place = if world.kind.has_one_master() { world.master() } else { place };
     let node = &world.nodes[place];

@@ -1,16 +1,16 @@
-//! What is done to servers, processes, keys and connections.
+//! Faults of servers, processes, keys and connections.
 //!
-//! Each fault is begun, lasts for a while, and is then taken back, so that several can be in force at a time. Whatever
-//! is begun is written down with a moment before its first effect and one after its last, and with what it takes away
-//! from what clients were promised. Each family of faults has a file, with a table of what may happen.
+//! Each fault begins, lasts for a while, and is then undone, so that several can be in force at a time. Each is
+//! recorded with a moment before its first effect, a moment after its last one, and the promises that it suspends. Each
+//! family of faults has a file, with a table of its kinds.
 
 mod clients;
 mod cluster;
-mod crews;
 mod failovers;
 mod keys;
 mod networks;
 mod play;
+mod processes;
 mod replicated;
 mod schedule;
 mod sentinel;
@@ -18,9 +18,9 @@ mod servers;
 #[cfg(test)]
 mod tests;
 
-pub use crews::Crews;
 pub use failovers::{PLANNED, lacks};
-pub use play::{play, tell_changes};
+pub use play::{play, record_changes};
+pub use processes::ProcessGroups;
 pub use schedule::schedule;
 
 use crate::history::{Journal, Reach};
@@ -28,19 +28,19 @@ use crate::worlds::{Node, Refusal, World};
 use rlock_testing::{Random, Reply};
 use std::time::Duration;
 
-/// Something that may happen, with all that is left to chance.
+/// A kind of fault; chance decides the rest.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
     class: Class,
-    /// How often it comes beside the others.
+    /// How often it comes, relative to the others.
     weight: u32,
-    /// For how long at least, from and to, in ms.
+    /// Its minimum duration, from and to, in ms.
     lasts: (u64, u64),
     begin: Begin,
 }
 
-/// Begins it, or says why it could not be made: nothing has happened then.
+/// Begins it, or returns why it could not be made: nothing has happened then.
 type Begin = fn(&mut Scene) -> Outcome;
 
 type Outcome = Result<Begun, String>;
@@ -56,16 +56,16 @@ const WHILE: (u64, u64) = (50, 800);
 #[derive(Clone, Copy)]
 pub struct Fault {
     kind: Kind,
-    /// For how long at least, where it has a duration.
+    /// Its minimum duration, if it has one.
     lasts: Duration,
     /// Which server, which key, which clients.
     seed: u64,
 }
 
-/// Which may be in force beside which.
+/// Decides which faults may be in force at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    Crew,
+    Processes,
     /// A server does nothing.
     Still,
     Pause,
@@ -78,35 +78,35 @@ enum Class {
     OneWay,
     Clock,
     Save,
-    /// Who is a master changes.
+    /// The set of masters changes.
     Topology,
 }
 
 impl Class {
-    fn may_be_beside(self, other: Self) -> bool {
+    fn may_overlap(self, other: Self) -> bool {
         self.bears(other) && other.bears(self)
     }
 
     fn bears(self, other: Self) -> bool {
         match self {
-            // A failover waits for servers, and pauses writes itself; our end of a pause would end its own.
+            // A failover waits for servers, and pauses writes itself; the end of our pause would end its own.
             Self::Topology => !matches!(other, Self::Topology | Self::Still | Self::Pause),
             Self::Still => !matches!(other, Self::Still | Self::Pause),
-            // A server may abort if a client that a pause has put off is unblocked.
+            // A server may abort if a client that a pause has postponed is unblocked.
             Self::Unblock => !matches!(other, Self::Pause | Self::Topology | Self::Still),
-            // What ends one would end the other; and databases that are exchanged twice must be exchanged back twice.
+            // The end of one would end the other; and databases that are swapped twice must be swapped back twice.
             Self::Pause | Self::Network | Self::OneWay | Self::Setting | Self::AllKeys => other != self,
-            Self::Crew | Self::Clients | Self::Keys | Self::Clock | Self::Save => true,
+            Self::Processes | Self::Clients | Self::Keys | Self::Clock | Self::Save => true,
         }
     }
 }
 
-/// What a fault finds.
+/// What a fault acts on.
 pub struct Scene<'a> {
     pub world: &'a mut World,
-    pub crews: &'a mut Crews,
+    pub groups: &'a mut ProcessGroups,
     pub journal: &'a Journal,
-    /// What decides what the fault that begins leaves to chance.
+    /// Decides what the fault leaves to chance.
     pub random: Random,
 }
 
@@ -116,7 +116,7 @@ impl Scene<'_> {
         self.random.one_of(&self.world.masters)
     }
 
-    /// Why a fault has come to nothing, or to something else than was meant.
+    /// Records why a fault had no effect, or another one than intended.
     fn not_made(&self, what: &str, why: &str) {
         self.journal.measured(&format!("faults that could not be made: {what}: {why}"), 1.0);
     }
@@ -125,11 +125,11 @@ impl Scene<'_> {
 /// A fault that is in force.
 pub struct Begun {
     effects: Effects,
-    /// Takes the fault back, as far as that can be done now; called again until it is over, and after an error.
+    /// Undoes the fault, as far as that can be done now; called again until it is over, and after an error.
     end: Box<Ending>,
 }
 
-/// What was done, in words, and what that takes away.
+/// What was done, in words, and what that affects.
 type Effects = Vec<(String, Reach)>;
 
 type Ending = dyn FnMut(&mut Scene) -> Result<Progress, String>;
@@ -137,7 +137,7 @@ type Ending = dyn FnMut(&mut Scene) -> Result<Progress, String>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     NotYet,
-    /// It takes nothing away any more, but not all is as before yet.
+    /// It affects nothing any more, but not everything is restored yet.
     Harmless,
     Over,
 }
@@ -154,7 +154,7 @@ impl Begun {
         Self::undone_by(effects, |_| {})
     }
 
-    /// It is over with this, which cannot fail.
+    /// It ends with this, which cannot fail.
     fn undone_by(effects: Effects, mut end: impl FnMut(&mut Scene) + 'static) -> Self {
         Self::until(effects, move |scene| {
             end(scene);
@@ -167,7 +167,7 @@ impl Begun {
     }
 }
 
-/// Whether a command may have changed something. A server that does not answer may have done it, or do so yet.
+/// Whether a command may have changed something. A server that does not answer may have done it, or may still do it.
 fn may_have_changed(outcome: Result<Reply, Refusal>) -> Result<bool, String> {
     match outcome {
         Err(Refusal::Plain(why)) if why.contains("no such key") => Ok(false),
@@ -195,11 +195,11 @@ fn changing(
     Ok(if has_changed { Begun::until(effects, end) } else { Begun::done(Vec::new()) })
 }
 
-/// A server that has answered two questions one after the other has done all that it was sent before.
+/// A server that has answered two questions in a row has done everything that was sent to it before.
 fn answers_twice(place: usize) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
     move |scene| {
         let node = &scene.world.nodes[place];
-        // One that was killed has forgotten what it was sent.
+        // A killed server has forgotten its commands.
         let is_done = !node.is_up() || (node.answers() && node.answers());
         Ok(Progress::over_if(is_done))
     }

@@ -1,4 +1,4 @@
-//! What the network between clients and servers does to their connections.
+//! Faults of the network between clients and servers.
 
 use super::Class::{Network, OneWay};
 use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, kind};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub const KINDS: &[Kind] = &[
     kind("cut", Network, 4, AT_ONCE, |scene| make(scene, "all connections are cut", &[Order::Cut])),
-    kind("refuse", Network, 3, WHILE, |scene| make(scene, "nobody is let in", &[Order::Refuse])),
+    kind("refuse", Network, 3, WHILE, |scene| make(scene, "connections are refused", &[Order::Refuse])),
     kind("delay", Network, 18, (100, 1_200), delay),
     kind("slow, then gone", Network, 14, (300, 700), slow_then_gone),
     kind("lose requests", Network, 4, WHILE, |scene| make(scene, "requests are lost", &[Order::Lose(Sender::Client)])),
@@ -18,27 +18,26 @@ pub const KINDS: &[Kind] = &[
     }),
     // Much longer than clients wait for an answer, and than a poll waits in the server.
     kind("answers lost one way", OneWay, 6, (1_500, 6_000), |scene| one_way(scene, Sender::Server, Reach::Answers)),
-    // The server does not hear either that somebody has gone.
+    // The server does not notice either that a client has gone.
     kind("requests lost one way", OneWay, 5, (1_000, 3_500), |scene| one_way(scene, Sender::Client, Reach::Clients)),
 ];
 
 const DELAYS_MS: (u64, u64) = (5, 300);
 
-/// Less than a renewal is waited for, and more than a guard keeps in reserve.
+/// Shorter than a renewal's timeout, and longer than a guard's reserve.
 const LATE_MS: (u64, u64) = (40, 120);
 
-/// For how long nothing arrives where it was late before: longer than most leases.
+/// How long nothing arrives after the delays: longer than most leases.
 const GONE: Duration = Duration::from_millis(1_800);
 
-/// Of a hundred connections, those that a fault of one direction meets: all, or some, so that the same process has
-/// others that are whole.
+/// Percentage of connections that a one-way fault affects: all, or some, so that the same process has others that work.
 const ONE_WAY: [u8; 3] = [30, 50, 100];
 
 fn a_proxy(scene: &mut Scene) -> usize {
     usize::try_from(scene.random.below(scene.world.proxies.len() as u64)).expect("a place among few")
 }
 
-/// Trouble that lasts until it is healed.
+/// A fault that lasts until it is healed.
 fn make(scene: &mut Scene, words: &str, orders: &[Order]) -> Outcome {
     let place = a_proxy(scene);
     orders.iter().for_each(|order| scene.world.proxies[place].obey(*order));
@@ -53,8 +52,8 @@ fn delay(scene: &mut Scene) -> Outcome {
     make(scene, "what is sent is late", &orders)
 }
 
-/// Nobody is told, and whoever connects anew is well served: so a process gets on only if it notices by itself, on each
-/// of its connections, that nothing comes any more.
+/// No client is notified, and new connections work: so a process recovers only if it notices by itself, on each of its
+/// connections, that nothing comes any more.
 fn one_way(scene: &mut Scene, sender: Sender, reach: Reach) -> Outcome {
     let (place, hundredths) = (a_proxy(scene), scene.random.one_of(&ONE_WAY));
     scene.world.proxies[place].obey(Order::Silence { sender, hundredths, seed: scene.random.draw() });
@@ -64,8 +63,8 @@ fn one_way(scene: &mut Scene, sender: Sender, reach: Reach) -> Outcome {
     Ok(Begun::undone_by(vec![(words, reach)], move |scene| scene.world.proxies[place].obey(Order::CutSilenced)))
 }
 
-/// As networks do that fail: answers are late first, and then nothing arrives any more. Whoever believes in a lease for longer
-/// than it lasts because it has heard of it late cannot learn better.
+/// Like a failing network: answers are late first, and then nothing arrives any more. A client that believed in its
+/// lease for too long because the answer was late cannot learn better.
 fn slow_then_gone(scene: &mut Scene) -> Outcome {
     let place = a_proxy(scene);
     let late = Duration::from_millis(scene.random.between(LATE_MS));

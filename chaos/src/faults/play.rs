@@ -1,4 +1,4 @@
-//! Faults in the order of a schedule, each beside others that are still in force.
+//! The faults of a schedule in order, together with those still in force.
 
 use super::{Begun, Fault, Progress, Scene, servers};
 use crate::history::{Journal, Moment, Reach, Record, Trouble};
@@ -7,27 +7,27 @@ use rlock_testing::Random;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether something is to begin or to end.
+/// How often beginnings and ends are checked.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often it is looked who is a master and who has died.
+/// How often masters and deaths are checked.
 const LOOKS: Duration = Duration::from_millis(200);
 
-/// How long what is in force at the end may take to end by itself.
+/// How long the faults in force at the end may take to end by themselves.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much earlier than the last look a failover may have begun that nobody of us has made: a new master lacks what
-/// was not copied to it, and that it had stopped following is seen a while later.
+/// How much earlier than the last check a failover of the servers' own may have begun: a new master lacks what was not
+/// copied to it, and that it stopped following is seen a while later.
 const BEFORE_LOOK: Duration = Duration::from_secs(3);
 
 /// More would come in one burst when a long failover is over.
 const MOST_PUT_OFF: usize = 6;
 
-/// What is in force now.
+/// The faults in force now.
 #[derive(Default)]
 pub struct Troubles {
     pub running: Vec<Running>,
-    /// What has to wait until something else is over.
+    /// Faults that have to wait until others are over.
     pub put_off: VecDeque<Fault>,
     looked: Option<Instant>,
 }
@@ -37,7 +37,7 @@ pub struct Running {
     began: Moment,
     due: Instant,
     begun: Begun,
-    /// Of which another may take over because of it.
+    /// The servers that another may replace because of it.
     servers: Vec<String>,
     /// Why it could not be ended when that was last tried.
     why: String,
@@ -61,7 +61,7 @@ impl Running {
         }
     }
 
-    /// Whether it is over. What cannot be taken back now can be later; what cannot be at all ends when all is made calm.
+    /// Whether it is over. If it cannot be undone now, a later call may; if it never can, restoring everything ends it.
     fn end(&mut self, scene: &mut Scene) -> bool {
         match (self.begun.end)(scene) {
             Err(why) => self.why = why,
@@ -77,9 +77,9 @@ impl Running {
 }
 
 impl Troubles {
-    /// Begins it, or keeps it until nothing is in force any more that it cannot be beside.
+    /// Begins it, or postpones it until no fault is in force that excludes it.
     pub fn begin(&mut self, fault: Fault, scene: &mut Scene) {
-        if !self.running.iter().all(|it| it.fault.kind.class.may_be_beside(fault.kind.class)) {
+        if !self.running.iter().all(|it| it.fault.kind.class.may_overlap(fault.kind.class)) {
             if self.put_off.len() < MOST_PUT_OFF {
                 self.put_off.push_back(fault);
             } else {
@@ -95,7 +95,7 @@ impl Troubles {
         }
     }
 
-    /// Ends what is to end, begins what was put off, and looks after the servers.
+    /// Ends what is due, begins postponed faults, and looks after the servers.
     pub fn attend(&mut self, scene: &mut Scene) {
         self.end_those(scene, Instant::now());
         for fault in std::mem::take(&mut self.put_off) {
@@ -106,7 +106,7 @@ impl Troubles {
         }
     }
 
-    /// Nothing begins any more. All that is in force ends, by itself or because all is made calm.
+    /// Begins nothing any more. Every fault in force ends, by itself or because everything is restored.
     ///
     /// # Errors
     /// If the servers do not become calm.
@@ -134,7 +134,7 @@ impl Troubles {
     fn look(&mut self, Scene { world, journal, .. }: &mut Scene) {
         self.looked = Some(Instant::now());
         let began = Moment::now() - LOOKS - BEFORE_LOOK;
-        // What died by itself is started again: the round goes on, so that more can be learned.
+        // A server that died by itself is started again: the round goes on, so that it shows more.
         for place in world.watch_for_deaths(journal) {
             let server = world.nodes[place].name.clone();
             let effects = vec![("a server died".to_owned(), Reach::Failover { server, is_covered: false })];
@@ -150,7 +150,7 @@ impl Troubles {
 
     fn write_change(&self, Change { since, what, servers }: Change, journal: &Journal) {
         let (began, ended) = (since - BEFORE_LOOK, Moment::now());
-        // What one of us has brought about is told of by itself, and with better moments.
+        // A fault records its own failovers, with more exact moments.
         for server in servers.into_iter().filter(|it| !self.running.iter().any(|running| running.servers.contains(it)))
         {
             let reach = Reach::Failover { server, is_covered: false };
@@ -159,8 +159,8 @@ impl Troubles {
     }
 }
 
-/// Writes down who has become a master since it was looked last, when all else is over.
-pub fn tell_changes(world: &mut World, journal: &Journal) {
+/// At the end, records which servers have become masters since the last check.
+pub fn record_changes(world: &mut World, journal: &Journal) {
     for change in std::mem::take(&mut world.changes) {
         Troubles::default().write_change(change, journal);
     }

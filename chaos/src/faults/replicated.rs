@@ -1,4 +1,4 @@
-//! Who takes over where nobody watches but we: a master and its replica.
+//! Failovers without sentinels, which the harness itself carries out: a master and its replica.
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
@@ -34,7 +34,7 @@ pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects 
     effects
 }
 
-/// Leases are replicated as the times at which they end, so where another one takes over they go by its clock.
+/// Leases are replicated as end times, so a new master applies its own clock to them.
 pub fn clocks_apart(world: &World, old: usize) -> Effects {
     let offset = |node: &Node| node.clock.as_ref().map_or(0, ServerClock::offset_ms);
     let (server, by) = (&world.nodes[old].name, offset(&world.nodes[old]));
@@ -54,7 +54,7 @@ fn hand_over(scene: &mut Scene) -> Outcome {
             return Ok(Progress::NotYet);
         }
         if world.nodes[old].is_master()? {
-            // It was given up, and nothing has changed.
+            // The server gave up, and nothing has changed.
             return Ok(Progress::Over);
         }
         if !world.nodes[new].is_master()? {
@@ -73,8 +73,8 @@ fn kill(scene: &mut Scene) -> Outcome {
     Ok(replaced(effects, (old, new), new, "REPLICAOF NO ONE".to_owned()))
 }
 
-/// Two masters for a while: whoever goes by the second line finds the promoted replica. When it ends, the old master
-/// forgets what its clients were told meanwhile.
+/// Two masters for a while: clients of the second line reach the promoted replica. When it ends, the old master forgets
+/// what it has promised its clients meanwhile.
 fn divide(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
@@ -85,13 +85,14 @@ fn divide(scene: &mut Scene) -> Outcome {
     Ok(replaced(effects, (old, new), old, follow))
 }
 
-/// With that command to one of them the new one is the only master, and all is as before once the old one follows it.
-fn replaced(effects: Effects, (old, new): (usize, usize), told: usize, command: String) -> Begun {
+/// After that command to the server at `commanded` the new one is the only master, and everything is restored once the
+/// old one follows it.
+fn replaced(effects: Effects, (old, new): (usize, usize), commanded: usize, command: String) -> Begun {
     let mut is_replaced = false;
     Begun::until(effects, move |scene| {
         let world = &mut scene.world;
         if !is_replaced {
-            world.nodes[told].say(&command)?;
+            world.nodes[commanded].say(&command)?;
             world.make_master(new);
             is_replaced = true;
             return Ok(Progress::Harmless);

@@ -1,20 +1,20 @@
-//! What a seed makes of a round: which fault begins when.
+//! A round's faults by its seed: which fault begins when.
 
-use super::{Fault, Kind, clients, cluster, crews, failovers, keys, networks, replicated, sentinel, servers};
+use super::{Fault, Kind, clients, cluster, failovers, keys, networks, processes, replicated, sentinel, servers};
 use crate::worlds::{Play, Stage, WorldKind};
 use rlock_testing::Random;
 use std::time::Duration;
 
-/// Clients are left to begin in peace, and what they hold at the end is to be worth something.
+/// Clients start undisturbed, and end with undisturbed locks.
 const QUIET_AT_FIRST: Duration = Duration::from_millis(1_000);
 const QUIET_AT_LAST: Duration = Duration::from_millis(1_000);
 
-/// From one fault to the next. Now and then there is a longer peace, in which promises are whole again.
+/// From one fault to the next. Now and then there is a longer peace, in which all promises hold again.
 const PAUSES_MS: (u64, u64) = (30, 400);
 const PEACE_MS: (u64, u64) = (1_500, 4_000);
 const PEACE_IN_A_HUNDRED: u8 = 6;
 
-const EVERYWHERE: [&[Kind]; 5] = [crews::KINDS, servers::KINDS, clients::KINDS, keys::KINDS, networks::KINDS];
+const EVERYWHERE: [&[Kind]; 5] = [processes::KINDS, servers::KINDS, clients::KINDS, keys::KINDS, networks::KINDS];
 
 fn of_its_own(kind: WorldKind) -> &'static [Kind] {
     match kind {
@@ -25,11 +25,11 @@ fn of_its_own(kind: WorldKind) -> &'static [Kind] {
     }
 }
 
-/// What may happen there.
+/// The kinds of faults of a stage.
 pub fn possible(Stage { kind, play }: Stage) -> Vec<Kind> {
     match play {
         Play::Everything => EVERYWHERE.into_iter().chain([of_its_own(kind)]).flatten().copied().collect(),
-        Play::Unprotected | Play::Protected => [failovers::BESIDE, &failovers::kinds(kind)].concat(),
+        Play::Unprotected | Play::Protected => [failovers::CONCURRENT, &failovers::kinds(kind)].concat(),
     }
 }
 
@@ -49,14 +49,14 @@ pub fn schedule(stage: Stage, random: &mut Random, length: Duration) -> Vec<(Dur
     faults
 }
 
-/// One after the other, and some trouble to clients.
+/// Failovers in turn, and some faults of clients.
 fn only_failovers(kind: WorldKind, each: Duration, random: &mut Random, length: Duration) -> Vec<(Duration, Fault)> {
     let kinds = failovers::kinds(kind);
     let mut faults = Vec::new();
     let mut at = QUIET_AT_FIRST;
     while at + each <= length + QUIET_AT_FIRST {
         faults.push((at, any(&kinds, random)));
-        faults.push((at + Duration::from_millis(random.between(PEACE_MS)), any(failovers::BESIDE, random)));
+        faults.push((at + Duration::from_millis(random.between(PEACE_MS)), any(failovers::CONCURRENT, random)));
         at += each;
     }
     faults
@@ -84,16 +84,16 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_same_seed_makes_the_same_round_and_all_that_may_happen_does() {
+    fn the_same_seed_makes_the_same_round_and_every_fault_happens() {
         for kind in WorldKind::ALL {
             let stage = Stage { kind, play: Play::Everything };
             let of = |seed| schedule(stage, &mut Random::from(seed), Duration::from_secs(3_000));
-            let told = |seed| {
+            let round = |seed| {
                 let faults = of(seed).into_iter();
                 faults.map(|(at, it)| (at, it.kind.name, it.lasts, it.seed)).collect::<Vec<_>>()
             };
-            assert_eq!(told(1), told(1));
-            assert_ne!(told(1), told(2));
+            assert_eq!(round(1), round(1));
+            assert_ne!(round(1), round(2));
             let round = of(1);
             for possible in possible(stage) {
                 assert!(round.iter().any(|(_, it)| it.kind.name == possible.name), "{} never comes", possible.name);

@@ -1,5 +1,6 @@
-//! A master that its sentinels replace: they take it for dead, whether it is or only stands still for too long, or are told
-//! to. Then it is alive, with its queue, and believes for seconds that it is the master still.
+//! A master that its sentinels replace: they take it for dead, because it is dead or stalled too long, or they fail
+//! over on command. In the last two cases it is alive, with its queue, and believes for seconds that it is still the
+//! master.
 
 use super::keys::SWAP;
 use super::replicated::clocks_apart;
@@ -22,7 +23,7 @@ pub const KINDS: &[Kind] = &[
         })
     }),
     kind("freeze the master", Class::Topology, 4, AT_ONCE, |scene| {
-        replace(scene, "the master stands still", false, |world, old| {
+        replace(scene, "the master is stalled", false, |world, old| {
             world.nodes[old].freeze();
             Ok(())
         })
@@ -35,7 +36,7 @@ const LEARNED: Duration = Duration::from_secs(1);
 /// Sentinels give up a failover sooner than that.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(12);
 
-/// `is_well`: nothing is wrong with the master, but the sentinels are told to replace it.
+/// `is_well`: the master has no fault; the sentinels fail over on command.
 fn replace(
     scene: &mut Scene,
     words: &str,
@@ -64,11 +65,11 @@ fn replace(
         world.start_again(old)?;
         if !is_harmless {
             is_harmless = if is_well {
-                // Its clients know better by then, whatever it believes and grants itself.
+                // By then its clients know better, whatever it believes and grants.
                 world.all_sentinels_name(world.master())
                     && known_since.get_or_insert_with(Instant::now).elapsed() > LEARNED
             } else {
-                // One that was only frozen believes that it is the master until a sentinel tells it otherwise.
+                // A master that was only frozen believes that it is the master until a sentinel demotes it.
                 !world.nodes[old].is_master()?
             };
             return Ok(if is_harmless { Progress::Harmless } else { Progress::NotYet });
@@ -76,7 +77,7 @@ fn replace(
         let master = world.master();
         let all_follow = world.others(master).all(|(_, node)| node.follows());
         if all_follow {
-            // It is told of with the fault.
+            // The fault itself reports it.
             world.changes.retain(|change| !change.servers.contains(&server));
         }
         Ok(Progress::over_if(all_follow))

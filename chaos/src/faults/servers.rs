@@ -1,5 +1,5 @@
-//! What is done to servers: they stand still, are killed, are paused, are busy with something else, may not write, work at
-//! another pace, or go by another time.
+//! Faults of servers: they are stalled, killed, paused, kept busy, forbidden to write, slowed down, or given another
+//! time.
 
 use super::Class::{Clock, Pause, Save, Setting, Still};
 use super::{AT_ONCE, Begun, Kind, Outcome, Progress, Scene, WHILE, answers_twice, kind};
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const KINDS: &[Kind] = &[
     kind("freeze a server", Still, 8, (50, 700), freeze),
     kind("pause writes", Pause, 8, AT_ONCE, |scene| pause(scene, "WRITE", PAUSE_BEYOND_MS)),
-    // It cannot be ended: who would end it is put off as well.
+    // It cannot be ended early: the command for that is paused as well.
     kind("pause all", Pause, 3, AT_ONCE, |scene| pause(scene, "ALL", 0)),
     kind("be busy with a script", Still, 3, (50, 400), be_busy),
     kind("save a snapshot", Save, 2, AT_ONCE, |scene| save(scene, "BGSAVE")),
@@ -27,7 +27,7 @@ pub const KINDS: &[Kind] = &[
     kind("step the clock", Clock, 3, AT_ONCE, step_clock),
 ];
 
-/// For worlds in which nobody takes over.
+/// For worlds without failover.
 pub const KILL: Kind = kind("kill a server", Still, 8, (10, 1_000), kill);
 
 pub const KILL_REPLICA: Kind = kind("kill a replica", super::Class::Topology, 3, (100, 1_000), kill_replica);
@@ -46,7 +46,7 @@ fn freeze(scene: &mut Scene) -> Outcome {
         return Err(format!("server {} is down", node.name));
     }
     node.freeze();
-    let effects = vec![(format!("server {} stands still", node.name), no_writes(node))];
+    let effects = vec![(format!("server {} is stalled", node.name), no_writes(node))];
     Ok(Begun::undone_by(effects, move |scene| scene.world.nodes[place].thaw()))
 }
 
@@ -64,7 +64,7 @@ fn kill(scene: &mut Scene) -> Outcome {
     Ok(Begun::until(effects, move |scene| scene.world.start_again(place).map(|()| Progress::Over)))
 }
 
-/// Nothing of it is gone that the master does not have, but while it is away its master is alone.
+/// The master has everything that the replica had, but is alone while the replica is away.
 fn kill_replica(scene: &mut Scene) -> Outcome {
     let replicas = scene.world.replicas();
     if replicas.is_empty() {
@@ -98,7 +98,7 @@ fn pause(scene: &mut Scene, what: &str, beyond_ms: u64) -> Outcome {
     }))
 }
 
-/// If it is the same process still, it certainly could not write in that time.
+/// If it is still the same process, it certainly could not write in that time.
 fn forbade(scene: &Scene, place: usize, process: Option<u32>, (from, until): (Moment, Moment), why: &str) {
     let node = &scene.world.nodes[place];
     if process.is_some() && node.process() == process {
@@ -117,7 +117,7 @@ fn set(scene: &mut Scene, change: &str, back: &'static str, forbids: Option<&'st
     let reach = if forbids.is_some() { no_writes(node) } else { Reach::Nobody };
     Ok(Begun::until(vec![(words, reach)], move |scene| {
         let (node, until) = (&scene.world.nodes[place], Moment::now());
-        // One that is down begins anew with the settings that it had at first, as does one that was started again.
+        // A server that is down, or was restarted, begins with its initial settings.
         if node.is_up() {
             node.say(&format!("CONFIG SET {back}"))?;
         }
@@ -132,7 +132,7 @@ fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
 }
 
-/// A script that has no end, until it is killed.
+/// A script without an end, until it is killed.
 fn be_busy(scene: &mut Scene) -> Outcome {
     const PATIENCE: Duration = Duration::from_secs(60);
     let place = scene.a_master();
@@ -158,7 +158,7 @@ fn save(scene: &mut Scene, command: &str) -> Outcome {
     Ok(Begun::done(vec![(format!("{command} at server {}", node.name), Reach::Nobody)]))
 }
 
-/// Rather back to the right time than ever farther away from it.
+/// Steps towards the right time more often than away from it.
 fn step_clock(scene: &mut Scene) -> Outcome {
     let place = scene.a_master();
     let by_ms = i64::try_from(scene.random.between(STEPS_MS)).expect("a few seconds");
@@ -167,6 +167,6 @@ fn step_clock(scene: &mut Scene) -> Outcome {
     scene.world.step_clock(place, by_ms)?;
     let server = scene.world.nodes[place].name.clone();
     let words = format!("the clock of server {server} is set by {by_ms} ms");
-    // It knows of it once it has done something.
+    // The server reads its clock with the next command.
     Ok(Begun::until(vec![(words, Reach::ClockStep { server, by_ms })], answers_twice(place)))
 }

@@ -1,4 +1,4 @@
-//! Each fault once in each world where it may happen, with somebody who waits; all at once; and what comes out of it.
+//! Each fault once in each world where it may happen, with waiters; all at once; and their outcome.
 
 use super::play::Troubles;
 use super::schedule::{one, possible};
@@ -19,30 +19,30 @@ fn each_fault_at(stage: Stage, least: usize) {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "faults").unwrap();
     let mut world = World::start(stage, directory.path());
-    let mut crews = sleepers();
+    let mut groups = sleepers();
     let mut random = Random::from(7);
     for possible in possible(stage) {
         let waiting = wait_for_locks(&world);
         let (least, most) = possible.lasts;
         let fault = one(Kind { lasts: (least, least.max(most / 4)), ..possible }, &mut random);
-        carry_out(fault, &mut scene(&mut world, &mut crews, &journal)).unwrap();
+        carry_out(fault, &mut scene(&mut world, &mut groups, &journal)).unwrap();
         assert_eq!(what_is_amiss(&world), None, "after {}", possible.name);
         drop(waiting);
     }
-    Troubles::default().end_all(&mut scene(&mut world, &mut crews, &journal)).unwrap();
+    Troubles::default().end_all(&mut scene(&mut world, &mut groups, &journal)).unwrap();
     for place in world.masters.clone() {
         assert!(world.nodes[place].answers());
     }
     world.check_drained(&journal, Duration::from_secs(20));
-    end(crews);
+    end(groups);
     judge(directory.path(), least);
 }
 
-fn scene<'a>(world: &'a mut World, crews: &'a mut Crews, journal: &'a Journal) -> Scene<'a> {
-    Scene { world, crews, journal, random: Random::from(1) }
+fn scene<'a>(world: &'a mut World, groups: &'a mut ProcessGroups, journal: &'a Journal) -> Scene<'a> {
+    Scene { world, groups, journal, random: Random::from(1) }
 }
 
-/// One fault from its beginning to its end, and nothing beside it. An error, if it does not end by itself in time.
+/// One fault from its beginning to its end, and no other. An error if it does not end by itself in time.
 fn carry_out(fault: Fault, scene: &mut Scene) -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + PATIENCE;
@@ -58,21 +58,21 @@ fn carry_out(fault: Fault, scene: &mut Scene) -> Result<(), String> {
     Ok(())
 }
 
-/// What the fault has left, without anybody's help afterwards.
+/// What is still wrong after the fault, without repairs.
 fn what_is_amiss(world: &World) -> Option<String> {
     let unanswering = world.nodes.iter().find(|node| !node.answers());
     if let Some(node) = unanswering {
         return Some(format!("server {} does not answer", node.name));
     }
     let key = "probe";
-    let Some(place) = world.owner_of(key) else { return Some(format!("nobody has {key}")) };
+    let Some(place) = world.owner_of(key) else { return Some(format!("no server has {key}")) };
     let set = world.nodes[place].say(&format!("SET {key} there PX 10"));
     set.err().map(|why| format!("server {} does not write: {why:?}", world.nodes[place].name))
 }
 
 /// Processes that stand for those of clients.
-fn sleepers() -> Crews {
-    Crews::start((0..4).map(|_| {
+fn sleepers() -> ProcessGroups {
+    ProcessGroups::start((0..4).map(|_| {
         let mut sleep = Command::new("sleep");
         sleep.arg("600").stdin(Stdio::null());
         sleep
@@ -80,19 +80,19 @@ fn sleepers() -> Crews {
     .unwrap()
 }
 
-fn end(mut crews: Crews) {
-    assert_eq!(crews.running().len() + crews.killed, 4, "a crew has ended by itself");
+fn end(mut groups: ProcessGroups) {
+    assert_eq!(groups.running().len() + groups.killed, 4, "a process has ended by itself");
 }
 
-/// Connections by the proxies, of which some hold locks and others wait for them.
+/// Connections by the proxies: some hold locks, others wait for them.
 fn wait_for_locks(world: &World) -> Vec<TcpStream> {
     let ports = world.proxies.iter().map(|proxy| proxy.port);
     let mut streams = Vec::new();
     for (number, port) in ports.enumerate() {
         for lock in 0..12 {
-            for who in 0..2 {
+            for client in 0..2 {
                 let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                let line = format!("RLOCK.ACQUIRE hot:{lock} {number}-{who} 2000 WAIT 3000\r\n");
+                let line = format!("RLOCK.ACQUIRE hot:{lock} {number}-{client} 2000 WAIT 3000\r\n");
                 stream.write_all(line.as_bytes()).unwrap();
                 streams.push(stream);
             }
@@ -101,7 +101,7 @@ fn wait_for_locks(world: &World) -> Vec<TcpStream> {
     streams
 }
 
-/// Alone each can be made, but for a few that find a server that is down or refuses.
+/// Alone each fault can be made, except a few that find a server down or refusing.
 fn judge(directory: &Path, least: usize) {
     let records = read_all(directory).unwrap();
     let mut troubles = 0;

@@ -1,4 +1,4 @@
-//! The files of a run, written while it happens and read when it is over.
+//! The files of a run, written during it and read afterwards.
 
 use super::{Moment, Record};
 use std::fs::{File, OpenOptions};
@@ -6,14 +6,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What one process writes. Cheap to clone: all clones write to the same file.
+/// The file of one process. Cheap to clone: all clones write to the same file.
 #[derive(Clone)]
 pub struct Journal {
     file: Arc<File>,
 }
 
 impl Journal {
-    /// A file of that name in the run's directory, which is added to.
+    /// Appends to the file of that name in the run's directory.
     pub fn open(directory: &Path, name: &str) -> io::Result<Self> {
         let path = directory.join(format!("{name}.jsonl"));
         Ok(Self { file: Arc::new(OpenOptions::new().create(true).append(true).open(path)?) })
@@ -38,7 +38,7 @@ impl Journal {
     }
 }
 
-/// All records of a run's directory, in order of their moments.
+/// All records of a run's directory, by their moments.
 ///
 /// # Errors
 /// If a file cannot be read, or a line that is not the last of its file is no record.

@@ -1,7 +1,7 @@
-//! What a run leaves behind: each thing that a client, a fault or an observer did, with the moment when it did it.
+//! The records of a run: every step of a client, a fault or an observer, with its moment.
 //!
-//! Every process of a run writes a file of its own, a JSON object a line, in one system call each: so a process that is
-//! killed has written all that it did before. All use the one clock of the machine, and the files are read together.
+//! Each process of a run writes its own file, one JSON object a line, each in one system call: so a process that is
+//! killed has written everything it did before. All use the one clock of the machine, and the files are read together.
 
 mod journal;
 mod observed;
@@ -21,23 +21,25 @@ use std::time::Duration;
 pub enum Record {
     /// A client is about to send this.
     Called(Call),
-    /// The call with that number, of that client, was answered. One that never is may have done its work or not.
+    /// The call with that number, of that client, was answered. Without an answer the call may or may not have had its
+    /// effect.
     Answered { at: Moment, client: String, number: u64, answer: Answer },
     /// `rlock-client` said at this moment that the lock of the call with that number is held until then.
     Vouched { at: Moment, client: String, number: u64, until: Moment },
-    /// The work under that call is over, or its loss was told: nothing is vouched for from here on.
+    /// The work under that call has ended, or its loss was reported: the lock is not guaranteed from here on.
     Ended { at: Moment, client: String, number: u64 },
-    /// Somebody looked at a lock.
+    /// A sample of a lock.
     Seen(Sample),
-    /// Somebody made trouble.
+    /// A fault.
     Troubled(Trouble),
     /// A replica became the master.
     Promoted(Promotion),
-    /// From one moment to the other the server could certainly not write: it had said so, and was not told otherwise yet.
+    /// From one moment to the other the server could certainly not write: it had said so, and its state was not changed
+    /// yet.
     Forbade { from: Moment, until: Moment, server: String, what: String },
     /// A figure of the run that is no promise: the longest silence of a server, say.
     Measured { at: Moment, what: String, value: f64 },
-    /// A promise was seen broken while it happened: a server that ended by itself, what was left at the end.
+    /// A promise was seen broken during the run: a server ended by itself, or something was left at the end.
     Broken { at: Moment, promise: String, what: String },
 }
 
@@ -58,7 +60,7 @@ impl Record {
     }
 }
 
-/// The figures whose names begin like that: since when they are so, their names, and what they are.
+/// The figures whose names begin like that: moment, name and value.
 pub fn measured<'a>(records: &'a [Record], name: &'a str) -> impl Iterator<Item = (Moment, &'a String, f64)> {
     records.iter().filter_map(move |record| match record {
         Record::Measured { at, what, value } if what.starts_with(name) => Some((*at, what, *value)),
@@ -66,8 +68,8 @@ pub fn measured<'a>(records: &'a [Record], name: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// Nanoseconds of the clock that no one can set, and that is the same for all processes of a machine: so moments can be
-/// compared across those of a run.
+/// Nanoseconds of a clock that cannot be set and is the same for all processes of a machine: so moments of all
+/// processes of a run can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Moment(pub u64);
 
@@ -77,7 +79,7 @@ impl Moment {
         Self(Duration::from(time).as_nanos().try_into().expect("the machine has not run for 500 years"))
     }
 
-    /// How long after `earlier`; nothing if it is before.
+    /// How long after `earlier`; zero if it is before.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

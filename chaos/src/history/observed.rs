@@ -1,4 +1,4 @@
-//! What an observer saw of a lock, and what was done to servers, connections, processes and keys.
+//! What an observer saw of a lock, and the faults of servers, connections, processes and keys.
 
 use super::{Moment, Side};
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ pub struct Sample {
     /// The server's name in the run.
     pub server: String,
     pub lock: String,
-    /// As PTTL says it: -1 without an end, -2 no key.
+    /// As PTTL replies: -1 without an end, -2 no key.
     pub ttl_ms: i64,
     pub holders: Vec<Holding>,
-    /// In their order. All of them, or the first of so many that the rest was not asked for.
+    /// In their order: all of them, or the first `COUNT` of the observer.
     pub waiters: Vec<Waiting>,
 }
 
@@ -28,7 +28,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// A hold beside others whose own lease has ended is no hold any more, though it may be listed until the lock is free.
+    /// A hold whose own lease has ended is no hold any more, though it may be listed until the lock is free.
     pub fn is_live(&self) -> bool {
         self.side.is_exclusive() || self.ttl_ms.is_none_or(|left| left > 0)
     }
@@ -38,7 +38,7 @@ impl Holding {
 pub struct Waiting {
     pub holder: String,
     pub side: Side,
-    /// Of permits, how many may be out at once; else nought.
+    /// How many permits may be out at once; 0 for other sides.
     pub limit: u32,
     /// For how many locks it waits.
     pub locks: u32,
@@ -52,13 +52,13 @@ impl Waiting {
     }
 }
 
-/// What tells one wait from another.
+/// What distinguishes two waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum WaitsBy {
-    /// A connection of its own, which is blocked.
+    /// A blocked client.
     Client(i64),
-    /// A ticket of a session, which was polled last on this connection, if that is still open. One that is not attended is
-    /// passed over.
+    /// A ticket of a session, which was polled last on this connection, if that is still open. An unattended ticket is
+    /// skipped.
     Ticket { name: String, connection: Option<i64>, is_attended: bool },
 }
 
@@ -78,14 +78,14 @@ impl WaitsBy {
     }
 }
 
-/// What was done, and which promises it ends.
+/// A fault, and which promises it suspends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// It had no effect before this.
+    /// Before this it had no effect.
     pub began: Moment,
-    /// It has no effect that is new after this.
+    /// After this it has no new effect.
     pub ended: Moment,
-    /// In words, for the story: "kill -9 of server a, which is started again on what it left".
+    /// In words, for the excerpt: "kill -9 of server a, which is started again on what it left".
     pub what: String,
     pub reach: Reach,
 }
@@ -93,9 +93,9 @@ pub struct Trouble {
 /// What a replica knew when it became the master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promotion {
-    /// It was no master yet.
+    /// The last moment before it became the master.
     pub from: Moment,
-    /// It was the master, and had said what it knew.
+    /// It was the master, and had reported its locks.
     pub until: Moment,
     pub server: String,
     /// The kind of failover.
@@ -104,37 +104,37 @@ pub struct Promotion {
     pub knew: BTreeMap<String, Vec<String>>,
 }
 
-/// Whose holds and waits are no longer certain because of it. A hold that was certain is so until the trouble began; one
+/// Which holds and waits are no longer certain because of it. A certain hold is certain until the trouble began. A hold
 /// that was granted or renewed by a call after its end is certain again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
-    /// Nothing that was promised ends.
+    /// No promise is suspended.
     Nobody,
-    /// The holds of these locks, removed or changed by somebody's plain command. None named: all locks.
-    /// Their fencing counters and stored answers may be gone as well.
+    /// The holds of these locks were removed or changed by a plain command. None named: all locks. Their fencing
+    /// counters and stored answers may be gone as well.
     Locks { locks: Vec<String>, takes_counters: bool, takes_answers: bool },
     /// The answer that is stored under this lock was removed.
     StoredAnswer { lock: String },
-    /// A server without what makes it durable forgot what it knew, or one of its replicas took over: whatever was not
-    /// copied is gone. What comes of it is counted under this name.
-    /// `is_covered`: the servers are set up so that nobody gets what somebody else may hold still, forgotten or not.
+    /// A server without persistence forgot what it knew, or one of its replicas took over: whatever was not copied is
+    /// gone. The consequences are counted under this name. `is_covered`: the servers are set up so that no client gets
+    /// what another may still hold, forgotten or not.
     Failover {
         server: String,
         #[serde(default)]
         is_covered: bool,
     },
-    /// Another server may go by this one's leases, and its clock is another one: they end sooner or later by that.
+    /// Another server may apply its own clock to this one's leases: they end sooner or later by the difference.
     ClocksApart { server: String },
-    /// A server was started anew and has all its keys. But nobody waits there any more, and no session is open.
+    /// A server restarted with all its keys, but without waiters and sessions.
     Restart { server: String },
     /// The server's clock was moved by so much: leases end sooner or later by that.
     ClockStep { server: String, by_ms: i64 },
-    /// Clients or their connections stand still, or are gone: what they are told may not reach them.
+    /// Clients or their connections are stalled, or gone: replies and events may not reach them.
     Clients,
-    /// Some connections that were there when it began bring clients no answers any more. What clients send arrives, also
-    /// that they have gone; and whoever connects anew is answered.
+    /// Some connections that were open when it began deliver no answers any more. What clients send arrives, as does
+    /// their disconnection; and new connections are answered.
     Answers,
-    /// This wait was ended by somebody: CLIENT KILL or UNBLOCK that was answered with 1.
+    /// A fault ended this wait: CLIENT KILL or UNBLOCK that was answered with 1.
     Wait { client_id: i64 },
     /// The server may not write: paused, memory full, replicas missing, no master. Waiters stay where they are.
     NoWrites { server: String },

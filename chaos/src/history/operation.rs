@@ -1,4 +1,4 @@
-//! What clients ask for, and what they are told.
+//! The requests and answers of clients.
 
 use super::{Moment, Record};
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     pub at: Moment,
-    /// A client does one thing after the other, but for calls of which it has lost the answer.
+    /// A client makes one call after the other, except that it does not wait for lost answers.
     pub client: String,
     /// Grows with each call of a client.
     pub number: u64,
     pub lock: String,
-    /// A new name for each attempt to get into a lock from outside, so that whoever is seen in a lock or before it is
-    /// known to be there because of that attempt. Re-entry, renewals and releases of the attempt bear the same name.
+    /// A new name for each attempt to acquire a lock from outside, so that this attempt explains each holder or waiter
+    /// in a sample. Re-entry, renewals and releases of the attempt bear the same name.
     pub holder: String,
     pub request: Request,
 }
@@ -23,23 +23,23 @@ pub enum Request {
     /// By a command, or by a script.
     Acquire {
         side: Side,
-        /// Of permits, how many may be out at once; else nought.
+        /// How many permits may be out at once; 0 for other sides.
         limit: u32,
-        /// The other locks that it wants together with this one, all or none: each has a call of its own.
+        /// The other locks that it wants together with this one, all or none: each has its own call.
         beside: Vec<String>,
         lease_ms: u64,
-        /// Nought is for ever, as on the wire.
+        /// As in the protocol, 0 has no limit.
         wait_ms: Option<u64>,
         fenced: bool,
         by: By,
     },
-    /// By `rlock-client`: its own waits, renewals and repetitions are not seen; what it says is, as [`Record::Vouched`].
+    /// By `rlock-client`: its waits, renewals and repetitions are not seen; what it reports is, as [`Record::Vouched`].
     Guard { side: Side, limit: u32, lease_ms: u64, fenced: bool },
-    /// Of all that is held under this name.
+    /// Everything held under this name.
     Renew { lease_ms: u64 },
     /// Of one hold, or of all holds of that side.
     Release { side: Side, all: bool },
-    /// A holder's answer, which ends all its holds. Each lead has a value of its own; a repeated ANSWER has the same.
+    /// A holder's answer, which ends all its holds. Each lead has its own value; a repeated ANSWER has the same.
     Answer { value: String, keep_ms: u64 },
 }
 
@@ -49,7 +49,7 @@ pub enum By {
     Acquire,
     /// By ONCE, for a stored answer or the lock.
     Once,
-    /// As Redisson asks: a script knows of no queue.
+    /// By Redisson's script, which has no queue.
     Script,
 }
 
@@ -65,11 +65,11 @@ pub enum Side {
 pub enum Answer {
     /// With a token, if one was asked for.
     Granted { token: Option<u64> },
-    /// Not granted, at once or after the wait: what is left of the lock's lease, -1 without an end.
+    /// Not granted, at once or after the wait: the remaining lease of the lock, -1 without an end.
     Refused { left_ms: i64 },
     /// Nil: nothing was held. 0 and 1 as in the contract.
     Released(Option<i64>),
-    /// False: there was nothing to be renewed.
+    /// False: nothing was held.
     Renewed(bool),
     /// Of ONCE: the stored answer.
     Got { value: String },
@@ -77,19 +77,20 @@ pub enum Answer {
     Answered,
     /// Of ANSWER. False: this holder held nothing, and nothing was stored.
     Stored(bool),
-    /// The server's words; of `rlock-client`, the error's. What was asked for has not happened.
+    /// The words of the server's error, or of `rlock-client`'s. The request had no effect.
     Failed(String),
-    /// The connection broke, the time was up, the error says that nobody knows: it may have happened, or may happen yet.
+    /// The connection broke, the time was up, or the error leaves the outcome open: it may have happened, or may still
+    /// happen.
     Unknown(String),
 }
 
-/// A call with all that was said of it later.
+/// A call with everything that was recorded of it later.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     pub call: Call,
-    /// Without one, whoever called was killed or is still waiting at the end.
+    /// Without one, the client was killed or is still waiting at the end.
     pub answer: Option<(Moment, Answer)>,
-    /// When `rlock-client` said until when it is held, and when it said so no more.
+    /// When `rlock-client` reported, and until when it is held by that report.
     pub vouched: Vec<(Moment, Moment)>,
     pub ended: Option<Moment>,
 }
@@ -107,12 +108,12 @@ impl Operation {
         known.map(|(at, answer)| (*at, answer))
     }
 
-    /// Whose holds they are.
-    pub fn who(&self) -> &str {
+    /// The holder of the call.
+    pub fn holder(&self) -> &str {
         &self.call.holder
     }
 
-    /// From when on it does nothing any more: never, where nobody knows what became of it.
+    /// When it has certainly ended: never, if its outcome is unknown.
     pub fn done(&self) -> Moment {
         self.known().map_or(Moment(u64::MAX), |(at, _)| at)
     }
@@ -121,7 +122,7 @@ impl Operation {
         self.known().map(|(_, answer)| answer)
     }
 
-    /// What the server answered with an error, and so did not do.
+    /// Whether the server answered with an error, and so did nothing.
     pub fn failed(&self) -> bool {
         matches!(self.known_answer(), Some(Answer::Failed(_)))
     }
@@ -210,7 +211,7 @@ pub fn pair(records: &[Record]) -> Vec<Operation> {
 }
 
 impl Record {
-    /// Which call it is about: of which client, with which number.
+    /// The call that it is about: client and number.
     pub fn of_call(&self) -> Option<(&str, u64)> {
         match self {
             Self::Called(Call { client, number, .. })

@@ -1,4 +1,4 @@
-//! What RLOCK.INSPECT and RLOCK.QUEUES answer, read as far as an observer needs it.
+//! Replies of RLOCK.INSPECT and RLOCK.QUEUES, as far as an observer needs them.
 
 use crate::history::{Holding, Moment, Sample, Side, Waiting, WaitsBy};
 use rlock_testing::Reply;
@@ -16,7 +16,7 @@ pub fn sample(reply: &Reply, (asked, answered): (Moment, Moment), server: &str, 
     })
 }
 
-/// The locks that are waited for.
+/// The locks with waiters.
 pub fn queues(reply: &Reply) -> Option<Vec<String>> {
     let Reply::List(queues) = reply else { return None };
     queues.iter().map(|queue| text(queue, "key")).collect()
@@ -73,7 +73,7 @@ fn number(map: &Reply, name: &str) -> Option<i64> {
     Some(*number)
 }
 
-/// Of a map that is written as a flat list.
+/// A field of a map that is written as a flat list.
 fn field<'a>(map: &'a Reply, name: &str) -> Option<&'a Reply> {
     let Reply::List(flat) = map else { return None };
     flat.chunks_exact(2).find(|pair| matches!(&pair[0], Reply::Text(it) if it == name)).map(|pair| &pair[1])

@@ -1,6 +1,6 @@
-//! The observer, before real servers.
+//! The observer, with real servers.
 
-use super::watch::{STANDSTILL, Watch};
+use super::watch::{STALL, Watch};
 use super::{Observer, SILENCE};
 use crate::history::{Journal, Moment, Reach, Record, Sample, Side, WaitsBy, read_all};
 use rlock_testing::{Reply, Server, start_waiting, wait_until};
@@ -61,7 +61,7 @@ fn measured(records: &[Record], name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn permits_have_a_limit_and_who_waits_for_several_locks_is_known() {
+fn permits_have_a_limit_and_waiters_for_several_locks_are_known() {
     let server = Server::start();
     let run = Run::start(&[("a", &server.socket())], &["permits", "one"]);
     let mut client = server.client();
@@ -79,16 +79,16 @@ fn permits_have_a_limit_and_who_waits_for_several_locks_is_known() {
 }
 
 #[test]
-fn a_machine_that_stands_still_is_noted() {
+fn a_stalled_machine_is_recorded() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::open(directory.path(), "observer").unwrap();
     let watch = Watch::new(journal, "a".to_owned(), "/nowhere/socket".into(), Vec::new());
     let began = Moment::now();
-    watch.note_standstill(began, EVERY, began + EVERY + STANDSTILL / 2);
+    watch.note_stall(began, EVERY, began + EVERY + STALL / 2);
     assert_eq!(read_all(directory.path()).unwrap(), []);
-    watch.note_standstill(began, EVERY, began + EVERY + STANDSTILL);
+    watch.note_stall(began, EVERY, began + EVERY + STALL);
     let [Record::Troubled(trouble)] = &read_all(directory.path()).unwrap()[..] else { panic!("it is noted once") };
-    assert_eq!(trouble.ended.since(trouble.began), EVERY + STANDSTILL);
+    assert_eq!(trouble.ended.since(trouble.began), EVERY + STALL);
     assert_eq!(trouble.reach, Reach::NoWrites { server: "a".to_owned() });
 }
 
@@ -125,7 +125,7 @@ fn holders_and_waiters_are_seen_in_their_order() {
 }
 
 #[test]
-fn a_ticket_is_seen_with_whether_somebody_attends_to_its_session() {
+fn a_ticket_is_seen_with_whether_its_session_is_attended() {
     let server = Server::start();
     let run = Run::start(&[("a", &server.socket())], &["hot"]);
     let mut client = server.client();
@@ -137,9 +137,9 @@ fn a_ticket_is_seen_with_whether_somebody_attends_to_its_session() {
     let connection = Some(poller.say("CLIENT ID").as_int());
     let by = |connection, is_attended| WaitsBy::Ticket { name: "ticket".to_owned(), connection, is_attended };
     let is_by = |it: &Sample, by: &WaitsBy| it.waiters.iter().any(|waiting| waiting.by == *by);
-    run.wait_for("somebody attends to it", |it| is_by(it, &by(connection, true)));
+    run.wait_for("it is attended", |it| is_by(it, &by(connection, true)));
     drop(poller);
-    run.wait_for("nobody does", |it| is_by(it, &by(None, false)));
+    run.wait_for("it is unattended", |it| is_by(it, &by(None, false)));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn locks_that_are_waited_for_are_found_and_followed_until_they_are_free() {
 }
 
 #[test]
-fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
+fn a_silent_server_is_measured_and_others_are_still_observed() {
     let (silent, other) = (Server::start(), Server::start());
     let run = Run::start(&[("silent", &silent.socket()), ("other", &other.socket())], &["hot"]);
     assert_eq!(silent.client().say("RLOCK.ACQUIRE hot me 600000"), Reply::Nil);
@@ -167,8 +167,8 @@ fn a_silent_server_is_measured_and_keeps_nobody_from_looking_at_another() {
     let began = std::time::Instant::now();
     assert_eq!(other.client().say("RLOCK.ACQUIRE hot me 60000"), Reply::Nil);
     run.wait_for("the other is looked at", |it| it.server == "other");
-    // Longer than one connection is kept for.
-    wait_until("it is asked anew", || began.elapsed() > Duration::from_millis(3_500));
+    // Longer than a connection is kept.
+    wait_until("it is asked again", || began.elapsed() > Duration::from_millis(3_500));
     silent.thaw();
     let frozen = began.elapsed().as_secs_f64() * 1_000.0;
     let before = run.samples().iter().filter(|it| it.server == "silent").count();

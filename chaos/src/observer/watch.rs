@@ -1,5 +1,4 @@
-//! One server under observation, on a connection and a thread of its own: while one server is silent, the others are looked
-//! at all the same.
+//! One observed server, on its own connection and thread: while one server is silent, the others are still observed.
 
 use super::reading::{queues, sample};
 use crate::history::{Journal, Moment, Reach, Record, Trouble};
@@ -10,17 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// After so long without an answer, the connection is given up.
+/// How long a connection may stay without an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// If it was to sleep for a moment and woke up later than it should by this, nothing on this machine ran meanwhile, no server
-/// either.
-pub const STANDSTILL: Duration = Duration::from_millis(500);
+/// If a short sleep takes this much longer than asked, nothing on this machine ran meanwhile, no server either.
+pub const STALL: Duration = Duration::from_millis(500);
 
-/// Which silences are worth a line of their own.
+/// Silences from this length on are recorded each.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Each so many looks it is asked which other locks are waited for.
+/// Every this many rounds the server is asked which other locks have waiters.
 const QUEUES_EACH: u64 = 10;
 
 /// How many holders and waiters of a lock are asked for, at most.
@@ -33,14 +31,14 @@ pub struct Watch {
     journal: Journal,
     server: String,
     socket: PathBuf,
-    /// Which are looked at each time.
+    /// The locks that are sampled each time.
     locks: Vec<String>,
-    /// The others that were held or waited for when they were last looked at.
+    /// Other locks that were held or waited for in their last sample.
     others: HashSet<String>,
-    /// Of all locks, those whose last sample had somebody in it.
+    /// The locks with a holder or a waiter in their last sample.
     in_use: HashSet<String>,
     client: Option<Client>,
-    /// It was asked something then, and has answered nothing since.
+    /// When it was asked something that it has not answered yet.
     silent_since: Option<Moment>,
     seen: Seen,
 }
@@ -51,7 +49,7 @@ pub struct Seen {
     pub longest_silence: Duration,
 }
 
-/// The connection is to be given up.
+/// The connection has to be given up.
 struct Lost;
 
 impl Watch {
@@ -60,7 +58,7 @@ impl Watch {
         Self { journal, server, socket, locks, others, in_use, client, silent_since, seen }
     }
 
-    /// Until the sender of `until_dropped` is no more.
+    /// Runs until the sender of `until_dropped` is gone.
     pub fn run(mut self, every: Duration, targets: &Mutex<Vec<String>>, until_dropped: &Receiver<()>) -> Seen {
         for number in 0.. {
             let began = Moment::now();
@@ -74,16 +72,16 @@ impl Watch {
             if until_dropped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
                 break;
             }
-            self.note_standstill(sleeps, rest, Moment::now());
+            self.note_stall(sleeps, rest, Moment::now());
         }
         self.end_silence();
         self.seen
     }
 
-    /// What a machine that stands still does to a wait is not the server's doing.
-    pub fn note_standstill(&self, began: Moment, rest: Duration, ended: Moment) {
-        if ended.since(began) >= rest + STANDSTILL {
-            let (what, reach) = ("the machine stands still".into(), Reach::NoWrites { server: self.server.clone() });
+    /// If the machine stalls, the delay of a wait is not the server's doing.
+    pub fn note_stall(&self, began: Moment, rest: Duration, ended: Moment) {
+        if ended.since(began) >= rest + STALL {
+            let (what, reach) = ("the machine is stalled".into(), Reach::NoWrites { server: self.server.clone() });
             self.journal.write(&Record::Troubled(Trouble { began, ended, what, reach }));
         }
     }
@@ -124,8 +122,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Sends a PING and these, and waits for the answer to the PING. A server answers once it has done all of them, so its
-    /// silence has our own questions in it.
+    /// Sends a PING and these commands, and waits for the answer to the PING. A server answers after it has done all of
+    /// them, so its silence includes our own questions.
     fn ask(&mut self, client: &mut Client, commands: &[&[&str]]) -> Result<Moment, Lost> {
         let asked = Moment::now();
         let together: Vec<&[&str]> = std::iter::once(PING).chain(commands.iter().copied()).collect();
@@ -142,7 +140,7 @@ impl Watch {
         client.try_receive().ok_or_else(|| self.give_up(asked))
     }
 
-    /// A server that took too long is silent until it answers on a new connection; one that is gone is not.
+    /// A server that took too long is silent until it answers on a new connection; a server that is gone is not.
     fn give_up(&mut self, asked: Moment) -> Lost {
         if Moment::now().since(asked) >= PATIENCE {
             self.silent_since.get_or_insert(asked);
@@ -162,7 +160,7 @@ impl Watch {
         }
     }
 
-    /// A lock in use is noted each time, one that is not only when it was before.
+    /// Records a lock in use each time, and an unused one only once.
     fn note(&mut self, lock: &str, asked: Moment, answered: Moment, reply: &Reply) {
         let was_in_use = self.in_use.remove(lock);
         let Some(sample) = sample(reply, (asked, answered), &self.server, lock) else { return };

@@ -1,44 +1,44 @@
-//! Who takes part in a round.
+//! The clients of a round.
 
 use super::{Client, ClientKind, Habits, Lock, LockKind};
 use crate::worlds::LONGEST_LEASE_MS;
 use rlock_testing::Random;
 
-/// Of a hundred clients, those who want mostly permits; and of those that send their commands themselves, who want several
-/// locks of one family at once.
+/// Percentage of clients that mostly want permits; and of those that send their commands themselves, the percentage
+/// that want several locks of one family at once.
 const WANTS_PERMITS: u64 = 20;
 const WANTS_SEVERAL: u64 = WANTS_PERMITS + 25;
 
-/// Of a hundred clients that send their commands themselves, those that call ONCE; of a hundred guards, those that want the
-/// same locks.
+/// Percentage of clients that send their commands themselves that call ONCE; and of guards, the percentage that want
+/// the same locks.
 const WANTS_ANSWERS: u64 = WANTS_SEVERAL + 20;
 const GUARD_WANTS_ANSWERS: u64 = WANTS_PERMITS + 5;
 
-/// The keys with permits, and the locks of the one family: so few that who wants some of them meets others who do.
+/// The keys with permits, and the locks of the one family: few enough for clients to meet.
 const PERMITS: u64 = 2;
 const FAMILY: u64 = 5;
 
 /// Of each lock with answers, how long they are kept, in ms: from and to. Short ones make leaders, long ones outlast a restart.
 const KEPT_MS: [(u64, u64); 3] = [(5, 60), (20, 500), (1_500, 3_000)];
 
-/// Where failovers are played alone, each hot lock has clients of so many sorts: with a short hold or a long one, at the
+/// If failovers are played alone, each hot lock has clients of this many sorts: with a short hold or a long one, at the
 /// first line or the second.
 const SORTS_OF_EACH: u32 = 4;
 
-/// How a fleet is made up, of which each world has its own.
+/// The composition of a fleet. Each world has its own.
 #[derive(Clone, Debug)]
 pub struct Makeup {
     pub processes: u32,
-    /// Of each kind, over all processes.
+    /// Per kind, over all processes.
     pub commands: u32,
     pub scripts: u32,
     pub guards: u32,
-    /// The few locks that everybody wants.
+    /// The few locks that every client wants.
     pub hot: u32,
-    /// The many that are rarely wanted by two.
+    /// The many locks that two clients rarely want at once.
     pub cold: u32,
     /// If failovers are played alone: no lease is longer. Each hot lock has clients that keep it for a moment, so that
-    /// it is granted at any time, and others that keep it for as long as this, so that a failover finds it held.
+    /// it is granted at any time, and others that keep it for this long, so that a failover finds it held.
     pub longest_ms: Option<u64>,
 }
 
@@ -46,11 +46,11 @@ impl Makeup {
     pub const ORDINARY: Self =
         Self { processes: 8, commands: 85, scripts: 30, guards: 85, hot: 12, cold: 10_000, longest_ms: None };
 
-    /// Without what needs a server's full speed: the servers are many.
+    /// For worlds with many servers, which are slower.
     pub const SMALL: Self = Self { processes: 6, commands: 30, scripts: 12, guards: 40, cold: 200, ..Self::ORDINARY };
 
-    /// If failovers are played alone, with so many hot locks. Without scripts: they know of no grace, so a second holder
-    /// next to one of them says nothing.
+    /// For failovers alone, with this many hot locks. Without scripts: they ignore a grace, so a second holder next to
+    /// one of them says nothing.
     pub const fn of_failovers(hot: u32) -> Self {
         let (commands, guards) = (hot * SORTS_OF_EACH + 30, hot + 6);
         Self { processes: 4, commands, scripts: 0, guards, hot, cold: 4, longest_ms: Some(LONGEST_LEASE_MS) }
@@ -58,7 +58,7 @@ impl Makeup {
 }
 
 impl Makeup {
-    /// The locks that many want at any time.
+    /// The locks that many clients want at any time.
     pub fn popular(&self) -> Vec<String> {
         let hot = (0..self.hot.into()).map(|number| lock("hot", number).name);
         let once = locks_with_answers().into_iter().map(|lock| lock.name);
@@ -73,24 +73,24 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
         (ClientKind::Scripts, makeup.scripts),
         (ClientKind::Guards, makeup.guards),
     ];
-    let mut crews = vec![Vec::new(); makeup.processes as usize];
+    let mut groups = vec![Vec::new(); makeup.processes as usize];
     let all = kinds.into_iter().flat_map(|(kind, count)| (0..count).map(move |number| (kind, number)));
     for (place, (kind, number)) in all.enumerate() {
         let name = format!("{kind:?}-{number}").to_lowercase();
         let (seed, locks, habits) = (random.draw(), wanted(makeup, kind, random), habits(makeup, kind, random));
-        let crew = place % crews.len();
+        let group = place % groups.len();
         let mut client = Client { name, seed, kind, line: number, locks, habits };
         if let Some(longest_ms) = makeup.longest_ms {
             assign(&mut client, makeup, longest_ms);
         }
-        crews[crew].push(client);
+        groups[group].push(client);
     }
-    crews
+    groups
 }
 
 /// A hot lock, and some others. Every third lock is a read-write lock.
 fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
-    // Scripts know of no queue, and what they may have taken in between excuses it: every other lock is without them.
+    // Scripts do not queue, and what they may have acquired in between is an excuse: half of the locks have no scripts.
     let is_for_them = |number: &u64| kind != ClientKind::Scripts || number % 2 == 0;
     let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
     let hot = lock("hot", hot.next().expect("it goes on until there is one"));
@@ -130,14 +130,14 @@ fn one_of_family(number: u64) -> Lock {
     Lock { name: names(name).collect(), kind: LockKind::Plain, others: names(others).collect() }
 }
 
-/// Of one slot.
+/// All of one slot.
 fn family() -> impl Iterator<Item = String> {
     (0..FAMILY).map(|number| format!("{{family}}:{number}"))
 }
 
 fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
     let is_guard = kind == ClientKind::Guards;
-    // The watchdog of the client has its own ideas of leases that are too short to be kept alive.
+    // Guards need leases that are long enough for the watchdog.
     let lease_ms = random.one_of(if is_guard { &[1_000, 1_000, 1_500, 5_000] } else { &[150, 400, 1_000, 3_000] });
     let is_reckless = random.is(20);
     let waits_ms = match random.below(4) {
@@ -154,12 +154,12 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
         fenced: random.one_of(&[0, 50, 100]),
         reads: random.one_of(&[20, 70, 90]),
         enters_again: random.one_of(&[0, 10]),
-        // What a watchdog does wrong shows only where it has something to do.
+        // A defect of the watchdog shows only if it has something to do.
         renews: random.one_of(if is_guard { &[10, 40] } else { &[0, 20] }),
         stalls: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         dies: if is_guard { 10 } else { 5 * u8::from(is_reckless) },
         gives_up: random.one_of(if is_guard { &[10, 30] } else { &[0, 10] }),
-        // Elsewhere a name belongs to one attempt, so that it is known why somebody is seen.
+        // In other worlds a name belongs to one attempt, so that the attempt explains each sample.
         comes_back: 0,
     };
     match makeup.longest_ms {
@@ -173,7 +173,7 @@ fn habits(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Habits {
     }
 }
 
-/// Gives each hot lock its clients; those that are left have what chance gave them.
+/// Assigns clients to each hot lock; the remaining clients keep what chance gave them.
 fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
     let (number, sort) = (client.line % makeup.hot, client.line / makeup.hot);
     let is_guard = client.kind == ClientKind::Guards;
@@ -183,9 +183,9 @@ fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
     client.locks = vec![lock("hot", number.into())];
     let others = Habits { reads: 10, stalls: 0, dies: 0, enters_again: 0, gives_up: 0, ..client.habits.clone() };
     client.habits = if is_guard || sort < 2 {
-        // Held beyond the lease: a release would leave the replica with a holder that is none.
+        // Held beyond the lease: a release would leave the replica with an outdated holder.
         let waits_ms = vec![Some(1_000), Some(0)];
-        // Of different lengths: a grace ends for all locks at once, and they should not all be granted again at once.
+        // Different lengths: a grace ends for all locks at once, and they should not all be granted again at once.
         let lease_ms = longest_ms * [4, 7, 10][((number + sort) % 3) as usize] / 10;
         Habits { lease_ms, waits_ms, rest_ms: (500, 3_000), stalls: 100, comes_back: 0, ..others }
     } else {
@@ -195,5 +195,6 @@ fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
     client.line = if is_guard { number } else { sort };
 }
 
-/// The lease of clients that keep a lock for a moment. It has ended when a replica takes over that has not heard of its end.
+/// The lease of clients that keep a lock for a moment. It is over before a replica takes over that has not heard of its
+/// end.
 const BRIEF_MS: u64 = 300;

@@ -1,5 +1,5 @@
-//! What a seed makes of a round: who takes part, what they want, and where they find the servers. It is written to a file,
-//! so that the processes of a round agree on it and a person can read it afterwards.
+//! A round as its seed decides it: its clients, what they want, and where they find the servers. It is written to a
+//! file, so that the processes of a round agree on it and a person can read it afterwards.
 
 mod fleet;
 
@@ -14,22 +14,22 @@ pub struct Plan {
     /// Where the journals are written.
     pub directory: PathBuf,
     pub address: Address,
-    /// For how long clients begin something new. What they have begun then they bring to an end, and give back.
+    /// How long clients begin new attempts. After that they finish and release what they have begun.
     pub length_ms: u64,
-    /// A process each.
-    pub crews: Vec<Vec<Client>>,
-    /// For each crew the command of the adapter by which its guards come; empty: they are of `rlock-client` itself.
+    /// One group of clients for each process.
+    pub groups: Vec<Vec<Client>>,
+    /// For each group of clients the command of the adapter that its guards use; empty: `rlock-client` itself.
     #[serde(default)]
     pub adapters: Vec<String>,
 }
 
-/// Where clients find the servers: ports on loopback, behind each of which is the network that makes trouble.
+/// Where clients find the servers: ports on loopback, each behind a proxy that injects network faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Address {
-    /// Lines to whoever is the master; a client goes by one of them. The second may lead elsewhere for a while: so there
-    /// are two masters.
+    /// Lines to the current master; each client uses one of them. The second may lead to another server for a while, so
+    /// that there are two masters.
     Lines { ports: Vec<u16> },
-    /// Sentinels, and what they call the set; and lines to the master, for clients that ask no sentinel.
+    /// Sentinels, and their name of the set; and lines to the master, for clients that ask no sentinel.
     Sentinels { ports: Vec<u16>, name: String, lines: Vec<u16> },
     /// The nodes of a cluster.
     Cluster { ports: Vec<u16> },
@@ -41,7 +41,7 @@ pub struct Client {
     pub name: String,
     pub seed: u64,
     pub kind: ClientKind,
-    /// Which of the [`Address::Lines`], counted on and on.
+    /// The index into [`Address::Lines`], modulo their number.
     pub line: u32,
     /// It wants one of these at a time, by chance; the first is wanted as often as all others together.
     pub locks: Vec<Lock>,
@@ -50,11 +50,11 @@ pub struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientKind {
-    /// The bare commands, on a connection of its own.
+    /// The commands, on its own connection.
     Commands,
-    /// Redisson's way: scripts, and asking again; on a connection of its own.
+    /// Redisson's way: scripts, and polling; on its own connection.
     Scripts,
-    /// `rlock-client`; all those of a process share its connections.
+    /// `rlock-client`; all guards of a process share its connections.
     Guards,
 }
 
@@ -62,7 +62,7 @@ pub enum ClientKind {
 pub struct Lock {
     pub name: String,
     pub kind: LockKind,
-    /// Those of which some are wanted together with it, all or none.
+    /// Other locks, some of which are wanted together with it, all or none.
     pub others: Vec<String>,
 }
 
@@ -71,7 +71,8 @@ pub enum LockKind {
     Plain,
     ReadWrite,
     Permits,
-    /// A plain lock that most clients ask for by ONCE, and whose holders send ANSWER. It is kept for so many ms: from and to.
+    /// A plain lock for which most clients ask by ONCE, and whose holders send ANSWER. The answer is kept this long in
+    /// ms: from and to.
     Once {
         keep_ms: (u64, u64),
     },
@@ -80,25 +81,26 @@ pub enum LockKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Habits {
     pub lease_ms: u64,
-    /// The limits of its waits: one of these by chance; none is an attempt without a wait, 0 a wait for ever.
+    /// The limits of its waits, one of which is chosen by chance; none is an attempt without a wait, 0 a wait without a
+    /// limit.
     pub waits_ms: Vec<Option<u64>>,
-    /// How long it keeps a lock, and how long it wants none: from and to.
+    /// How long it keeps a lock, and how long it rests: from and to.
     pub hold_ms: (u64, u64),
     pub rest_ms: (u64, u64),
-    /// Each of these in hundredths.
+    /// Each of the following is a percentage.
     pub fenced: u8,
-    /// Of read-write locks it reads.
+    /// How often it reads a read-write lock.
     pub reads: u8,
-    /// It takes the lock once more while it has it.
+    /// It acquires the lock again while it has it.
     pub enters_again: u8,
     /// It keeps the lock for longer than the lease by renewing it.
     pub renews: u8,
     /// It does nothing for longer than the lease while it has the lock.
     pub stalls: u8,
-    /// It goes without giving the lock back: drops its connection, or its guard's task.
+    /// It goes without a release: drops its connection, or its guard's task.
     pub dies: u8,
-    /// It gives up a wait in the middle.
+    /// It gives up during a wait.
     pub gives_up: u8,
-    /// Having given the lock back it asks for it again under the same name, as a thread does that wants it in turns.
+    /// After a release it asks for the lock again under the same name, like a thread that takes turns.
     pub comes_back: u8,
 }

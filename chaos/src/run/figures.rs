@@ -1,4 +1,4 @@
-//! What a run has come to in numbers, for a terminal and for the page of the long runs.
+//! The figures of a run, for a terminal and for the page of the long runs.
 
 use crate::checker::{Failovers, Verdict};
 use crate::faults::{PLANNED, lacks};
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is shown of each world, by the names of the figures.
+/// The columns of each world, by the names of the figures.
 const COLUMNS: [&str; 13] = [
     ROUNDS,
     "operations",
@@ -31,7 +31,7 @@ const COLUMNS: [&str; 13] = [
 
 const ROUNDS: &str = "rounds";
 
-/// How sure the bound of a risk is.
+/// The confidence of a risk's bound.
 const CONFIDENCE: f64 = 0.95;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,18 +40,18 @@ pub struct RunFigures {
     seeds: BTreeSet<u64>,
     runs: u64,
     seconds: u64,
-    /// All rounds of a world in one, without what was broken in them.
+    /// All rounds of a world in one, without their violations.
     worlds: BTreeMap<String, Verdict>,
 }
 
-/// What was run.
+/// What was tested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct About {
-    /// What the server says of itself.
+    /// The server's version.
     server: String,
     /// The commit of the module and of this program.
     build: String,
-    /// That of the module which every other server had, if it is another one.
+    /// The build of every other server's module, if it is another one.
     other: Option<String>,
     /// The planned failovers that the server does not know.
     lacks: Vec<String>,
@@ -81,8 +81,8 @@ impl RunFigures {
         self.worlds.get(&stage.name()).map_or(0, |world| not_planned(world).exposed)
     }
 
-    /// Whether the failovers of that world were as many as wanted, and made two holders where nothing prevents it: else they
-    /// show nothing about what prevents it.
+    /// Whether that world had as many failovers as wanted, and two holders where nothing prevents it: otherwise the run
+    /// shows nothing about what prevents it.
     pub fn shows(&self, stage: Stage, wanted: u64) -> bool {
         let count = self.worlds.get(&stage.name()).map(not_planned).unwrap_or_default();
         let shows = count.exposed >= wanted && (stage.play != Play::Unprotected || count.doubled > 0);
@@ -272,7 +272,7 @@ fn not_planned(world: &Verdict) -> Failovers {
     sum
 }
 
-/// How often it is so; or how often at most, if it never was.
+/// The frequency; or its upper bound, if it never happened.
 fn risk(times: u64, of: u64) -> String {
     match (times, of) {
         (_, 0) => "–".to_owned(),

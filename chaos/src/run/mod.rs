@@ -1,6 +1,6 @@
-//! A run: rounds of clients and faults on one world after the other, each judged by itself.
+//! A run: rounds of clients and faults on one world after another, each judged by itself.
 //!
-//! A world's servers live through all of its rounds, so that what a server keeps for ever shows in its memory.
+//! A world's servers live through all of its rounds, so that whatever a server never frees shows in its memory.
 
 mod figures;
 mod memory;
@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a round takes besides: servers start, leases end, what was recorded is judged.
+/// What a round takes in addition: starting servers, waiting for leases, judging the history.
 const AROUND: Duration = Duration::from_secs(5);
 
 /// Whether every promise was kept.
@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
     let mut are_kept = true;
     let count = u32::try_from(options.worlds.len()).expect("a few");
     for (place, stage) in (0..).zip(&options.worlds) {
-        // What one world takes more, the next ones have less.
+        // The next worlds share the remaining time.
         let left = Duration::from_secs(options.seconds).saturating_sub(began.elapsed()) / (count - place);
         are_kept &= play(*stage, Instant::now() + left, options, &mut figures)?;
         if !are_kept && options.until_violation {
@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> io::Result<bool> {
     Ok(are_kept)
 }
 
-/// The rounds of one world. A run that is too short for one round of each takes longer than it was told to.
+/// The rounds of one world. A run that is too short for one round of each world takes longer than its limit.
 fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigures) -> io::Result<bool> {
     let mut random = Random::from(options.seed.wrapping_mul(31).wrapping_add(stage.kind as u64));
     let (shortest, longest) = stage.play.round();
@@ -79,8 +79,8 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
         if is_kept {
             std::fs::remove_dir_all(&directory)?;
         } else {
-            let story = round::write_stories(&directory, &records, &verdict)?;
-            println!("  the history: {}; the story: {}", directory.display(), story.display());
+            let excerpt = round::write_excerpts(&directory, &records, &verdict)?;
+            println!("  the history: {}; the excerpt: {}", directory.display(), excerpt.display());
         }
         are_kept &= is_kept;
         if !are_kept && options.until_violation {

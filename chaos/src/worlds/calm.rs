@@ -1,5 +1,5 @@
-//! The end of all trouble: servers run with the settings that they began with, one of each set is the master and the
-//! others follow it, and the network does what it should.
+//! The end of all trouble: servers run with their initial settings, each set has one master which the others follow,
+//! and the network works.
 
 use super::{Node, Play, World, WorldKind};
 use rlock_testing::network::Order;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 /// How long it may take until all follow and agree again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What faults change, as it was.
+/// Undoes the settings that faults change.
 const SETTINGS: [&str; 3] = ["CLIENT UNPAUSE", "CONFIG SET maxmemory 0", "CONFIG SET hz 10"];
 
-/// Whoever took a lock's lease away did not mean to keep it for ever.
+/// A fault that removed a lock's lease did not mean to keep the lock.
 const LEASE_OF_WHAT_HAS_NONE_MS: &str = "200";
 
 pub const COUNTERS: &str = "redisson_lock_token:";
@@ -40,7 +40,7 @@ impl World {
             self.make_master(self.master());
         }
         if self.play.is_failovers_alone() {
-            // Nobody has taken a lease away, and for a moment a master may not know yet that it has a replica again.
+            // No fault removes a lease here, and for a moment a master may not know yet that it has a replica again.
             return within("no grace runs", || self.masters.iter().all(|place| !self.has_grace(*place)));
         }
         for place in &self.masters {
@@ -49,12 +49,12 @@ impl World {
         Ok(())
     }
 
-    /// Whether nobody gets a lock there yet, as far as it can be asked.
+    /// Whether locks get no new holder there yet, as far as the server answers.
     pub fn has_grace(&self, place: usize) -> bool {
         !self.nodes[place].info("rlock", "rlock_grace_left_ms").is_ok_and(|left| left == "0")
     }
 
-    /// Starts a server again that is down, as a replica where another one is the master.
+    /// Starts a server again that is down, as a replica if another one is the master.
     pub fn start_again(&mut self, place: usize) -> Result<(), String> {
         if self.nodes[place].is_up() {
             return Ok(());
@@ -65,7 +65,7 @@ impl World {
         self.nodes[place].restart(options)
     }
 
-    /// Has all others follow that one, and waits until they do.
+    /// Makes all others follow that one, and waits until they do.
     pub fn follow(&self, master: usize) -> Result<(), String> {
         if !self.nodes[master].is_master()? {
             self.nodes[master].say("REPLICAOF NO ONE")?;
@@ -81,7 +81,7 @@ impl World {
         self.nodes.iter().enumerate().filter(move |(place, _)| *place != master)
     }
 
-    /// Waits until all say the same of who is a master, where others than we decide on that.
+    /// Waits until all servers name the same masters, if sentinels or the cluster decide on that.
     pub(super) fn agree(&mut self) -> Result<(), String> {
         match self.kind {
             WorldKind::Sentinel => self.agree_with_sentinels(),
@@ -104,11 +104,11 @@ impl World {
     fn agree_as_cluster(&mut self) -> Result<(), String> {
         within("the cluster is whole", || {
             self.look_around();
-            // A slot that was left halfway stays where most of it is: with its owner. Valkey has a replica keep what its
-            // master has asked it to note, also if the master could not do it then; so replicas are looked at, too.
+            // A half-moved slot stays with its owner, which has most of it. A Valkey replica keeps the slot states that
+            // its master was asked to set, even if the master could not set them; so replicas are checked, too.
             let open: BTreeSet<_> = self.nodes.iter().flat_map(open_slots).collect();
             for (place, slot) in self.masters.iter().flat_map(|place| open.iter().map(move |slot| (*place, slot))) {
-                // What cannot be closed is seen by whoever waits for the cluster to be whole.
+                // If it fails, the wait for a whole cluster reports it.
                 let _ = self.nodes[place].say(&format!("CLUSTER SETSLOT {slot} STABLE"));
             }
             let count = self.nodes.len();
@@ -118,7 +118,7 @@ impl World {
 }
 
 fn quieten(node: &Node, play: Play) -> Result<(), String> {
-    // There is no script to be killed, mostly.
+    // Mostly there is no script to kill.
     let _ = node.say("SCRIPT KILL");
     within(&format!("server {} answers", node.name), || node.answers())?;
     for setting in SETTINGS {
@@ -138,7 +138,7 @@ fn agrees(node: &Node, count: usize) -> bool {
     is_whole && !is_unsure && follows && (sees("master"), sees("slave")) == (count / 2, count / 2)
 }
 
-/// The slots that a node notes as on their way.
+/// The slots that a node notes as moving.
 fn open_slots(node: &Node) -> Vec<String> {
     let nodes = node.text("CLUSTER NODES").unwrap_or_default();
     let mine = nodes.lines().find(|line| line.contains("myself")).unwrap_or_default();

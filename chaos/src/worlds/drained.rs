@@ -1,4 +1,4 @@
-//! What has to be left when everybody has gone: nothing that waits, nothing that is held, and everywhere the same.
+//! The state after all clients have gone: no waiter, no holder, and the same on all servers.
 
 use super::calm::{COUNTERS, within};
 use super::{Node, World, WorldKind};
@@ -6,26 +6,26 @@ use crate::history::Journal;
 use rlock_testing::network::Order;
 use std::time::{Duration, Instant};
 
-/// How much later than the longest lease the last key may be gone: by then whoever waited has been granted and has not
-/// given back, too.
+/// How much later than the longest lease the last key may be gone: the last waiter may be granted then, and not
+/// release.
 const GRACE: Duration = Duration::from_secs(3);
 
 const NOTHING_LEFT: &str = "nothing is left at the end";
 
 impl World {
-    /// For when all clients have ended and all is calm.
+    /// Called when all clients have ended and all is calm.
     pub fn check_drained(&mut self, journal: &Journal, longest_lease: Duration) {
         for proxy in &self.proxies {
-            // A connection of which only the server's end is left would wait for ever.
+            // A connection that has only its server's end would wait without a limit.
             proxy.obey(Order::Cut);
         }
         let deadline = Instant::now() + longest_lease + self.borrowed + GRACE;
         for place in self.masters.clone() {
             check_node(&self.nodes[place], journal, deadline);
         }
-        // Sentinels and nodes may have changed their minds since: a failover takes them longer than it takes clients to end.
+        // Sentinels and nodes may have decided otherwise since: a failover takes them longer than clients take to end.
         if let Err(why) = self.agree() {
-            journal.broken("servers are well once nobody troubles them", why);
+            journal.broken("servers recover when all faults are over", why);
         }
         self.check_replicas(journal);
         if self.kind == WorldKind::Durable {
@@ -36,12 +36,12 @@ impl World {
         self.keep_logs();
     }
 
-    /// One after the other, each with who follows it.
+    /// Checks each master with its replicas.
     fn check_replicas(&self, journal: &Journal) {
         for place in self.replicas() {
             let replica = &self.nodes[place];
             let Some(master) = self.master_of(replica) else {
-                journal.broken("replicas follow", format!("server {} follows nobody", replica.name));
+                journal.broken("replicas follow", format!("server {} follows no master", replica.name));
                 continue;
             };
             let mut digests = None;
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// As the replica says it: by the port of the master, or of the proxy before it.
+    /// By the replica's own report: the port of the master, or of the proxy before it.
     pub fn master_of(&self, replica: &Node) -> Option<&Node> {
         let port: u16 = replica.info("replication", "master_port").ok()?.parse().ok()?;
         self.nodes.get(self.node_at(port)?)
@@ -88,18 +88,18 @@ impl World {
 }
 
 fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
-    let mut left = what_is_left(node);
+    let mut left = remains(node);
     while left.as_ref().is_ok_and(|left| left.is_some()) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
-        left = what_is_left(node);
+        left = remains(node);
     }
     match left {
         Ok(None) => {}
         Ok(Some(left)) => journal.broken(NOTHING_LEFT, format!("server {}: {left}", node.name)),
-        Err(why) => journal.broken(NOTHING_LEFT, format!("server {} does not tell: {why}", node.name)),
+        Err(why) => journal.broken(NOTHING_LEFT, format!("server {} gives no figure: {why}", node.name)),
     }
     let memory = |line: &str| node.info("memory", line).ok()?.parse::<f64>().ok();
-    // What is kept for replicas grows up to repl-backlog-size, which is 10 MB on Valkey.
+    // The replication buffer grows up to repl-backlog-size, which is 10 MB on Valkey.
     if let (Some(used), Some(backlog)) = (memory("used_memory"), memory("mem_replication_backlog")) {
         let bytes = used - backlog;
         journal.measured(&format!("used memory after the round (server {})", node.name), bytes);
@@ -107,7 +107,7 @@ fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
 }
 
 /// In words; none if there is nothing.
-fn what_is_left(node: &Node) -> Result<Option<String>, String> {
+fn remains(node: &Node) -> Result<Option<String>, String> {
     const COUNTED: [&str; 6] =
         ["waiters", "locks_with_waiters", "tickets", "events_unacknowledged", "sessions", "revocations_due"];
     for line in COUNTED {

@@ -1,5 +1,5 @@
-//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same, so
-//! that neither a restart nor a failover changes an address, and so that the network between them can be made worse.
+//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same. So
+//! neither a restart nor a failover changes an address, and the network can be made worse.
 
 mod calm;
 mod drained;
@@ -41,7 +41,7 @@ impl WorldKind {
 
     pub const WITH_REPLICAS: [Self; 3] = [Self::Replicated, Self::Sentinel, Self::Cluster];
 
-    /// Whether one server holds all locks, be it one after the other.
+    /// Whether one server at a time holds all locks.
     pub fn has_one_master(self) -> bool {
         matches!(self, Self::Single | Self::Durable | Self::Replicated | Self::Sentinel)
     }
@@ -53,29 +53,29 @@ pub struct World {
     pub play: Play,
     pub nodes: Vec<Node>,
     sentinels: Vec<Server>,
-    /// Of a world with one master all lead there; else each leads to the node at its place.
+    /// In a world with one master all lead there; otherwise each leads to the node at its place.
     pub proxies: Vec<Proxy>,
-    /// By which servers and sentinels reach each server, if failovers alone are played. Nodes of a cluster use the proxies,
-    /// and their bus leads through these.
+    /// The links between servers, and from sentinels to servers, if failovers alone are played. Nodes of a cluster use
+    /// the proxies, and their bus leads through these.
     pub links: Vec<Proxy>,
-    /// Which nodes are masters as far as is known, by place. Where there is one master it is the first of them.
+    /// The places of the known masters. In a world with one master it is the first.
     pub masters: Vec<usize>,
-    /// When it was last seen that these are the masters.
+    /// The last moment when these were seen as the masters.
     looked: Moment,
-    /// The names of the masters, for who looks at their locks.
+    /// The names of the masters, for the observers.
     pub watched: Arc<Mutex<Vec<String>>>,
-    /// Seen, and not yet taken note of.
+    /// Seen, and not yet taken.
     pub changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
-    /// Where logs are kept when something was broken.
+    /// Where logs are kept after a violation.
     directory: PathBuf,
 }
 
-/// Another server is a master than was one before.
+/// Another server has become a master.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Up to then all was as before.
+    /// The last moment without the change.
     pub since: Moment,
     pub what: String,
     pub servers: Vec<String>,
@@ -102,13 +102,13 @@ impl World {
             WorldKind::Sentinel if self.play.is_failovers_alone() => Makeup::of_failovers(40),
             _ if self.play.is_failovers_alone() => Makeup::of_failovers(24),
             WorldKind::Single => Makeup::ORDINARY,
-            // Each answer waits for the disk, or each change is sent to a replica.
+            // Each answer waits for the disk, or each change goes to a replica.
             WorldKind::Durable | WorldKind::Replicated => Makeup { cold: 1_000, ..Makeup::ORDINARY },
             WorldKind::Sentinel | WorldKind::Cluster => Makeup::SMALL,
         }
     }
 
-    /// All servers by name, and where to ask them without a network in between.
+    /// All servers by name, and their sockets, which bypass the network.
     pub fn sockets(&self) -> Vec<(String, PathBuf)> {
         self.nodes.iter().map(|node| (node.name.clone(), node.socket.clone())).collect()
     }
@@ -122,23 +122,23 @@ impl World {
         (0..self.nodes.len()).filter(|place| !self.masters.contains(place)).collect()
     }
 
-    /// Those that follow a master, and have all that it had when they joined.
+    /// Replicas that follow a master and have finished their first synchronization.
     pub fn replicas_of(&self, master: usize) -> Vec<usize> {
         let name = &self.nodes[master].name;
         let is_its = |node: &Node| node.follows() && self.master_of(node).is_some_and(|it| it.name == *name);
         self.replicas().into_iter().filter(|place| is_its(&self.nodes[*place])).collect()
     }
 
-    /// Which master has that key, if one says so.
+    /// The master that has that key, if one confirms it.
     pub fn owner_of(&self, key: &str) -> Option<usize> {
         if self.kind != WorldKind::Cluster {
             return Some(self.master());
         }
-        // Whoever does not have it answers with an error that tells where it is.
+        // A server without the key answers with an error that names the owner.
         self.masters.iter().copied().find(|place| self.nodes[*place].run(&["EXISTS", key]).is_ok())
     }
 
-    /// That one is the master from now on, for clients as well.
+    /// Makes that one the master, for clients as well.
     pub fn make_master(&mut self, place: usize) {
         self.set_masters(vec![place]);
         for proxy in 0..self.proxies.len() {
@@ -150,7 +150,7 @@ impl World {
         self.proxies[proxy].obey(Order::Lead(self.nodes[place].port));
     }
 
-    /// There are two masters from now on: clients of the second line find the second one.
+    /// Two masters from now on: clients of the second line find the second one.
     pub fn divide(&mut self, first: usize, second: usize) {
         self.set_masters(vec![first, second]);
         self.lead(0, first);
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// Says which servers have ended though nobody killed them.
+    /// Returns the servers that have ended although no fault killed them.
     pub fn watch_for_deaths(&mut self, journal: &Journal) -> Vec<usize> {
         let mut dead = Vec::new();
         for place in 0..self.nodes.len() {
@@ -189,11 +189,11 @@ impl World {
         dead
     }
 
-    /// Looks who is a master now, where others than we decide on that, and leads clients there.
+    /// Checks which servers are masters, if sentinels or the cluster decide on that, and redirects clients.
     pub fn look_around(&mut self) {
         let now = Moment::now();
         let masters = match self.kind {
-            // While there are two, it is known which.
+            // While there are two, they are known.
             WorldKind::Sentinel if self.masters.len() > 1 => return,
             WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
             WorldKind::Cluster => self.masters_by_themselves(),
@@ -213,8 +213,8 @@ impl World {
         self.changes.push(Change { since, what: format!("{new:?} took over from {servers:?}"), servers });
     }
 
-    /// What was seen and has come to its end since this was asked last. A server that another one took over from may believe
-    /// for a while that it is a master still, and serve clients that have not heard of it either.
+    /// Takes the changes that have ended. A replaced master may believe for a while that it is still a master, and
+    /// serve clients that have not heard of it either.
     pub fn take_changes(&mut self) -> Vec<Change> {
         let (lasting, over) = std::mem::take(&mut self.changes).into_iter().partition(|change| self.is_divided(change));
         self.changes = lasting;
@@ -226,7 +226,7 @@ impl World {
         former.filter(|(place, _)| !self.masters.contains(place)).any(|(_, node)| node.is_master().unwrap_or(false))
     }
 
-    /// Has the sentinels make another one the master, with these words added to the command.
+    /// Makes the sentinels promote a replica, with these words added to the command.
     pub fn fail_over_by_sentinels(&self, words: &[&str]) -> Result<(), String> {
         let command = [&["SENTINEL", "FAILOVER", Watched::NAME], words].concat();
         Ok(run_on(&mut self.sentinels[0].client(), &command).map(drop)?)
@@ -236,25 +236,25 @@ impl World {
         self.sentinels.iter().all(|sentinel| self.named_by(sentinel) == Some(place))
     }
 
-    /// Which node servers mean by that port: its own, or that of what leads there and nowhere else.
+    /// The node that servers mean by that port: its own, or that of a proxy that leads to this node only.
     fn node_at(&self, port: u16) -> Option<usize> {
         let announced = if self.kind == WorldKind::Cluster { &self.proxies } else { &self.links };
         let by_proxy = || announced.iter().position(|proxy| proxy.port == port);
         self.nodes.iter().position(|node| node.port == port).or_else(by_proxy)
     }
 
-    /// Where replicas find that one.
+    /// The port by which replicas reach that one.
     pub fn port_for_replicas(&self, place: usize) -> u16 {
         let is_cluster = self.kind == WorldKind::Cluster;
         self.links.get(place).filter(|_| !is_cluster).map_or(self.nodes[place].port, |link| link.port)
     }
 
-    /// What others reach that one by.
+    /// The proxy by which others reach that one.
     pub fn line_to(&self, place: usize) -> &Proxy {
         if self.kind == WorldKind::Cluster { &self.proxies[place] } else { &self.links[place] }
     }
 
-    /// A node of a cluster that speaks with no other node any more, while clients still reach it.
+    /// Cuts a node of a cluster off from all other nodes, while clients still reach it.
     pub fn cut_off_bus(&self, place: usize) {
         for (at, link) in self.links.iter().enumerate() {
             let orders =
@@ -267,7 +267,7 @@ impl World {
         self.links.iter().for_each(|link| link.obey(Order::Heal));
     }
 
-    /// Whom the sentinels call the master, if it knows of it itself.
+    /// The master that the sentinels name, if it agrees.
     fn master_by_sentinels(&self) -> Option<usize> {
         let place = self.named_by(&self.sentinels[0])?;
         self.nodes[place].is_master().ok()?.then_some(place)
@@ -280,7 +280,7 @@ impl World {
         self.node_at(port)
     }
 
-    /// A node that cannot be asked is what it was.
+    /// A node that cannot be asked keeps its role.
     fn masters_by_themselves(&self) -> Vec<usize> {
         let is_master = |place: &usize| self.nodes[*place].is_master().unwrap_or(self.masters.contains(place));
         (0..self.nodes.len()).filter(is_master).collect()
@@ -289,7 +289,7 @@ impl World {
     /// Copies what the servers have logged to the run's directory.
     pub fn keep_logs(&self) {
         for node in &self.nodes {
-            // What cannot be kept is missed only by who reads it.
+            // A missing log does not matter to the run.
             let _ = std::fs::write(self.directory.join(format!("server-{}.log", node.name)), node.log());
         }
     }

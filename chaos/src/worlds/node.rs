@@ -1,6 +1,5 @@
-//! One server of a world. It keeps its name, its port and its files through crashes and restarts, so that whoever knew
-//! it finds it again, and it can be asked for things while it is gone or stands still, which is an error then and no
-//! panic.
+//! One server of a world. It keeps its name, its port and its files through crashes and restarts, so that clients find
+//! it again. While it is gone or stalled, a request to it is an error and no panic.
 
 use crate::server_clock::ServerClock;
 use rlock_testing::{Client, Reply, Server, Start};
@@ -10,35 +9,35 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer. None of the troubles that it lives through lasts as long.
+/// How long a server may take to answer. None of its faults lasts as long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long a server may take to start, on a machine that does much else.
+/// How long a server may take to start on a busy machine.
 const PATIENCE_TO_START: Duration = Duration::from_secs(60);
 
 pub struct Node {
     pub name: String,
     pub port: u16,
     options: Vec<String>,
-    /// Of the module, where they are not the defaults.
+    /// The module's settings, other than the defaults.
     settings: Vec<String>,
     /// Another build of the module than the one under test.
     pub module: Option<PathBuf>,
     pub socket: PathBuf,
     pub clock: Option<ServerClock>,
-    /// As long as it is up.
+    /// Some while it is up.
     pub server: Option<Server>,
-    /// What the next start goes on with, when it is down.
+    /// What the next start continues with, while it is down.
     start: Option<Start>,
     is_frozen: bool,
 }
 
-/// Why a server did not do what it was asked for.
+/// Why a server did not carry out a command.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// It said so, or cannot have heard of it: nothing has happened.
+    /// It refused, or cannot have received it: nothing has happened.
     Plain(String),
-    /// It was asked and did not answer: that may happen yet.
+    /// It did not answer: the command may still happen.
     Silence(String),
 }
 
@@ -75,7 +74,7 @@ impl Node {
         node
     }
 
-    /// Another one after each start.
+    /// A new process has another id.
     pub fn process(&self) -> Option<u32> {
         self.server.as_ref().map(Server::id)
     }
@@ -122,7 +121,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether its process has ended and nobody killed it. It counts as killed from then on.
+    /// Whether its process has ended without a fault that killed it. From then on it counts as killed.
     pub fn has_died(&mut self) -> bool {
         let has_died = self.server.as_mut().is_some_and(|server| !server.is_running());
         if has_died {
@@ -131,7 +130,7 @@ impl Node {
         has_died
     }
 
-    /// Starts it on what it left, with these options beside its own.
+    /// Starts it with its old files, and with these options in addition to its own.
     pub fn restart(&mut self, more: &[&str]) -> Result<(), String> {
         let start = self.start.take().ok_or_else(|| format!("server {} cannot be started", self.name))?;
         let own: Vec<_> = self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -149,24 +148,24 @@ impl Node {
         Ok(())
     }
 
-    /// All that it has logged since the beginning of the world.
+    /// Its log since the beginning of the world.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.socket.with_file_name("log")).unwrap_or_default()
     }
 
-    /// A connection of its own.
+    /// Its own connection.
     pub fn connect(&self) -> Result<Client, Refusal> {
         let cannot = |why: &str| Err(Refusal::Plain(format!("server {} {why}", self.name)));
         match (self.is_up(), self.is_frozen) {
             (true, false) => {
                 Client::connect_for(&self.socket, PATIENCE).or_else(|error| cannot(&format!("is not there: {error}")))
             }
-            (true, true) => cannot("stands still"),
+            (true, true) => cannot("is stalled"),
             (false, _) => cannot("is down"),
         }
     }
 
-    /// Has it do one command. An error reply is a refusal.
+    /// Runs one command. An error reply is a refusal.
     pub fn run<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply, Refusal> {
         run_on(&mut self.connect()?, command)
     }
@@ -176,7 +175,7 @@ impl Node {
         self.run(&command.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
-    /// The number that it answers with.
+    /// The number in its reply.
     pub fn count(&self, command: &str) -> Result<i64, Refusal> {
         match self.say(command)? {
             Reply::Int(number) => Ok(number),
@@ -184,7 +183,7 @@ impl Node {
         }
     }
 
-    /// The text that it answers with.
+    /// The text in its reply.
     pub fn text(&self, command: &str) -> Result<String, Refusal> {
         match self.say(command)? {
             Reply::Text(text) => Ok(text),
@@ -210,12 +209,12 @@ impl Node {
         self.say("PING").is_ok()
     }
 
-    /// Whether it says itself that it is a master.
+    /// Whether it reports that it is a master.
     pub fn is_master(&self) -> Result<bool, Refusal> {
         Ok(self.info("replication", "role")? == "master")
     }
 
-    /// Whether it is a replica, and has all that its master had when it joined.
+    /// Whether it is a replica that has finished its first synchronization.
     pub fn follows(&self) -> bool {
         self.info("replication", "master_link_status").is_ok_and(|it| it == "up")
     }
@@ -229,15 +228,15 @@ pub fn run_on<A: AsRef<[u8]>>(client: &mut Client, command: &[A]) -> Result<Repl
     }
 }
 
-/// A port that nobody is given by chance: while a server is down, a connection to elsewhere would otherwise be given
-/// its port, and one to the server itself would be connected to itself.
+/// A port outside the range of automatic ports: while a server is down, another connection could otherwise get its
+/// port, and a connection to the server could connect to itself.
 pub fn steady_port() -> u16 {
     const FIRST: u16 = 12_000;
     const BELOW_THOSE_GIVEN_BY_CHANCE: u16 = 32_000;
     static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let spread = u32::from(BELOW_THOSE_GIVEN_BY_CHANCE - FIRST);
-    // Runs beside each other begin at different places.
+    // Concurrent runs begin at different places.
     let begin = std::process::id().wrapping_mul(97);
     let ports = (0..spread).map(|step| FIRST + u16::try_from(begin.wrapping_add(step) % spread).expect("it is below"));
     let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());

@@ -1,22 +1,23 @@
-//! What is played in which world. In five of them everything goes wrong that can. In those with replicas failovers alone
-//! are played as well, to a replica that lacks what was granted last, and each twice: with servers as they are by default,
-//! where such a failover makes two holders of one lock; and with the settings under which it must not.
+//! The faults and the worlds. In five worlds all kinds of faults happen. In those with replicas failovers alone are
+//! played as well, to a replica that lacks the last grants, and each twice: with servers as they are by default, where
+//! such a failover makes two holders of one lock; and with the settings under which it must not.
 
 use super::WorldKind;
 use std::time::Duration;
 
-/// Of the failovers alone: no client asks for more, and under the protection it is the grace, too. It is longer than sentinels
-/// and nodes take to replace a silent master: a lock that no replica knows of is then still held when one takes over.
+/// The longest lease, if failovers are played alone; under the protection it is the grace, too. It is longer than
+/// sentinels and nodes take to replace a silent master: so a lock that no replica knows of is still held when one takes
+/// over.
 pub const LONGEST_LEASE_MS: u64 = 10_000;
 
-/// What servers may be silent for before they are replaced: as long as they like without the protection. With it a master
-/// has to stop before another one begins: after the lag of 1 s and 4 s, as the pages say.
+/// How long servers may be silent before they are replaced. It is free to choose without the protection. With it a
+/// master has to stop before another one begins: after the lag of 1 s and 4 s, as the pages say.
 const SILENT_MS: u64 = 1_000;
 const SILENT_UNDER_PROTECTION_MS: u64 = 5_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Play {
-    /// All that can go wrong.
+    /// Every kind of fault.
     #[default]
     Everything,
     /// Failovers alone, and nothing that keeps a second holder out.
@@ -32,16 +33,17 @@ impl Play {
         self != Self::Everything
     }
 
-    /// How long a round lasts, from and to.
+    /// The length of a round, from and to.
     pub fn round(self) -> (Duration, Duration) {
         match self.each_failover() {
             Some(each) => (each * 2, each * 6),
-            // One that is shorter has hardly begun; longer ones make histories that take longer to read than to repeat.
+            // A shorter round has hardly begun; a longer one makes a history that takes longer to read than to repeat.
             None => (Duration::from_secs(4), Duration::from_secs(8)),
         }
     }
 
-    /// From one failover to the next, if they are played alone: until the servers are as before, and locks are granted again.
+    /// From one failover to the next, if they are played alone: until the servers are restored, and locks are granted
+    /// again.
     pub fn each_failover(self) -> Option<Duration> {
         match self {
             Self::Everything => None,
@@ -50,7 +52,7 @@ impl Play {
         }
     }
 
-    /// Without how many replicas no server writes when all is calm.
+    /// How many replicas a server needs to write when all is calm.
     pub fn min_replicas(self) -> &'static str {
         if self == Self::Protected { "1" } else { "0" }
     }
@@ -70,7 +72,7 @@ impl Play {
         }
     }
 
-    /// For how long a server has to be silent until others replace it, where that is up to us.
+    /// How long a server has to be silent until others replace it, if the harness sets that.
     pub fn silent_ms(self) -> Option<u64> {
         match self {
             Self::Everything => None,
@@ -87,12 +89,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Of a run that is not told which.
+    /// The default of a run.
     pub fn of_a_run() -> Vec<Self> {
         WorldKind::ALL.map(|kind| Self { kind, play: Play::Everything }).to_vec()
     }
 
-    /// One by its name, or all of `failovers`; none, if nothing is called that.
+    /// The stage of that name, or all of `failovers`; none if the name is unknown.
     pub fn by_name(name: &str) -> Vec<Self> {
         let failovers = WorldKind::WITH_REPLICAS.into_iter().flat_map(Self::with_failovers_alone);
         if name == "failovers" {

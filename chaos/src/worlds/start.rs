@@ -1,4 +1,4 @@
-//! How each world comes into being.
+//! How each world starts.
 
 use super::calm::within;
 use super::{Node, Stage, World, WorldKind, node::steady_port};
@@ -9,20 +9,20 @@ use rlock_testing::{Cluster, Server, Watched};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// A script is called busy after so many ms, and the network, which comes from another loopback address than the
-/// servers', is not kept out.
+/// A script counts as busy after this many ms; and protected mode is off, because the network comes from another
+/// loopback address than the servers'.
 const EVERYWHERE: [&str; 4] = ["--lua-time-limit", "20", "--protected-mode", "no"];
 
-/// Replicas are asked often, so that one that is gone is missed soon.
+/// Replicas are asked often, so that a missing one is noticed soon.
 const FOLLOWING: [&str; 2] = ["--repl-ping-replica-period", "1"];
 
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// After how long a silent node is taken for dead: longer than any that is only frozen for a while is silent.
+/// How long a node is silent before it counts as dead: longer than a freeze.
 const NODE_TIMEOUT_MS: &str = "2000";
 
-/// By so much the first and every other server is ahead, if failovers alone are played. So the first failover is to one that
-/// is behind: leases that it has heard of last longer there, and its tokens begin lower.
+/// How far the first and every other server is ahead, if failovers alone are played. So the first failover is to one
+/// that is behind: leases that it has heard of last longer there, and its tokens begin lower.
 const CLOCKS_APART_MS: i64 = 1_000;
 
 /// Another build of the module, for every other node; in a cluster for one of each master and its replica.
@@ -37,7 +37,7 @@ pub fn address_of(place: usize) -> IpAddr {
 
 impl World {
     /// # Panics
-    /// If the servers cannot be had: without them there is nothing to play on.
+    /// If the servers cannot be started: without them there is nothing to play on.
     pub fn start(Stage { kind, play }: Stage, directory: &Path) -> Self {
         let mut world = Self { kind, play, directory: directory.to_owned(), ..Self::default() };
         match kind {
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// The nodes tell clients, and each other, the ports of their proxies: so replication goes by them as well.
+    /// The nodes announce the ports of their proxies to clients and to each other: so replication uses them as well.
     fn cluster(&mut self) {
         self.add_proxies(NAMES.len());
         let timeout = self.play.silent_ms().map_or(NODE_TIMEOUT_MS.to_owned(), |silent_ms| silent_ms.to_string());
@@ -112,7 +112,7 @@ impl World {
         self.set_masters((0..masters.len()).collect());
     }
 
-    /// By which port the other nodes speak with it: by the network's, if it is to be cut off.
+    /// The port of its bus for other nodes: the proxy's, if it is to be cut off.
     fn lead_bus(&mut self, place: usize, bus: u16) -> u16 {
         if !self.play.is_failovers_alone() {
             return bus;

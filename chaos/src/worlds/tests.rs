@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_left_at_the_end_is_told() {
+fn what_is_left_at_the_end_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
     let mut world = World::start(Stage::default(), directory.path());
@@ -13,7 +13,7 @@ fn what_is_left_at_the_end_is_told() {
 }
 
 #[test]
-fn a_server_that_ends_by_itself_is_told_of_once() {
+fn a_server_that_ends_by_itself_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     let journal = Journal::open(directory.path(), "world").unwrap();
     let mut world = World::start(Stage::default(), directory.path());
@@ -28,7 +28,7 @@ fn a_server_that_ends_by_itself_is_told_of_once() {
     assert!(broken[0].contains("no server dies"), "{broken:?}");
 }
 
-/// What was broken, in words.
+/// The broken promises, in words.
 pub fn broken(directory: &std::path::Path) -> Vec<String> {
     let records = crate::history::read_all(directory).unwrap();
     let broken = records.into_iter().filter_map(|record| match record {

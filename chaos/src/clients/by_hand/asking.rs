@@ -24,21 +24,21 @@ impl ByHand {
         self.call(hold, request_for(hold, wish.wait_ms, fenced), command, until, read).await
     }
 
-    /// Once more, by who has it.
+    /// Acquires it again for its holder.
     pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
         let fenced = self.random.is(self.client.habits.fenced);
         let wish = hold.wished_again(fenced);
         self.acquire(hold, &wish).await
     }
 
-    /// Nothing, if it cannot be renewed in this client's way.
+    /// None: this client's way has no renewal for it.
     pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
         let command = if self.is_native() { commands::renew(hold) } else { scripts::renew(hold)? };
         let (until, request) = (self.round.answers(ANSWER), Request::Renew { lease_ms: hold.lease_ms });
         Some(self.call(hold, request, command, until, |reply| Ok(vec![speech::renewed(reply)?])).await)
     }
 
-    /// `certain_until`: before that it is certain that there is something to be given back.
+    /// `certain_until`: before that moment the lock is certainly held.
     pub(super) async fn release(&mut self, hold: &Hold, all: bool, certain_until: Instant) -> Answer {
         let (all, is_script) = (all && self.is_native(), !self.is_native());
         let command = if is_script { scripts::release(hold) } else { commands::release(hold, all) };
@@ -54,7 +54,7 @@ impl ByHand {
         .await
     }
 
-    /// Records a call, sends it, and records what came of it. What is not answered by then is not known.
+    /// Records a call, sends it, and records its outcome. Without an answer by then, the outcome is unknown.
     pub(super) async fn call(
         &mut self,
         hold: &Hold,
@@ -72,10 +72,10 @@ impl ByHand {
         answers.swap_remove(0)
     }
 
-    /// The answers for each lock of a hold. Of a reply that makes no sense it is not known what was done.
+    /// The answers for each lock of a hold. If a reply makes no sense, the outcome is unknown.
     fn plain(&self, hold: &Hold, answers: Result<Vec<Answer>, Strange>) -> Vec<Answer> {
         answers.unwrap_or_else(|strange| {
-            strange.tell(&self.diary.journal, &self.client.name);
+            strange.report(&self.diary.journal, &self.client.name);
             vec![Answer::Unknown(strange.0); hold.locks().count()]
         })
     }

@@ -7,47 +7,47 @@ use crate::history::{Answer, Side};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How often it is tried to give back a lock. After that the lease has to end it.
+/// How often a release is tried. After that the lease has to end the hold.
 pub(super) const TRIES: u32 = 3;
 
-/// How long whoever comes back waits each time.
+/// How long a returning holder waits each time.
 const TRIES_TO_COME_BACK_MS: u64 = 30;
 
-/// Of a hundred who come back and do not know whether they have it, those who give it back rather than try again.
+/// Percentage of returning holders in doubt that release the lock rather than try again.
 const GIVES_UP_COMING_BACK: u8 = 50;
 
-/// Of a hundred writers, those who read as well.
+/// Percentage of writers that read as well.
 const READS_AS_WELL: u8 = 20;
 
-/// Of a hundred, those who give back all at once, as one does after a doubt.
-const GIVES_BACK_ALL: u8 = 10;
+/// Percentage that release all holds at once, as after a doubt.
+const RELEASES_ALL: u8 = 10;
 
-/// Of a hundred who take it once more, those who keep both to the end.
+/// Percentage of holders with a second hold that keep both to the end.
 const STAYS_TWICE: u8 = 40;
 
-/// What somebody knows who has a lock.
+/// What a holder knows of its lock.
 struct Certain {
-    /// Until when it is certainly held, if nobody took it away.
+    /// Until when it is certainly held, unless a fault removed it.
     until: Instant,
     /// It may be held more often than is known, or on more sides.
     is_doubtful: bool,
     is_lost: bool,
-    gives_back_all: bool,
+    releases_all: bool,
 }
 
 impl Certain {
     fn from(until: Instant) -> Self {
-        Self { until, is_doubtful: false, is_lost: false, gives_back_all: false }
+        Self { until, is_doubtful: false, is_lost: false, releases_all: false }
     }
 }
 
 impl ByHand {
-    /// `asked`: before the lock was asked for.
+    /// `asked`: a moment before the request.
     pub(super) async fn granted(&mut self, hold: Hold, wish: &Wish, asked: Instant) {
         let mut certain = Certain::from(asked + hold.lease());
-        // After a wait nobody knows when the lease began.
+        // After a wait it is not known when the lease began.
         if wish.wait_ms.is_some() && !self.is_renewed(&hold, &mut certain).await {
-            // Of several locks others may be held.
+            // If one of several locks is lost, the others may be held.
             if !certain.is_lost || hold.is_of_several() {
                 self.in_doubt(&hold).await;
             }
@@ -69,11 +69,11 @@ impl ByHand {
         }
     }
 
-    /// Asks for it again and again, as the one who had it before, and gives back what there is in the end: a server that
-    /// does not know that it was given back takes it for its holder.
+    /// Asks for it repeatedly under the previous holder's name, and at last releases what there is: a server that
+    /// missed the release still takes it for the holder.
     async fn come_back(&mut self, hold: &Hold) {
         let until = Instant::now() + Duration::from_millis(self.random.between((0, hold.lease_ms)));
-        // Nothing is renewed together with it: of what was given back that would say nothing.
+        // Other locks are not asked for with it: they say nothing of the lock that was released.
         let wish = Wish { wait_ms: Some(TRIES_TO_COME_BACK_MS), ..hold.wished_again(true) };
         while Instant::now() < until && !self.round.is_over() {
             self.pause(PAUSE_MS).await;
@@ -91,10 +91,10 @@ impl ByHand {
                 _ => {}
             }
         }
-        self.give_back_all(hold).await;
+        self.release_all(hold).await;
     }
 
-    /// Keeps it, and gives it back in the end.
+    /// Keeps it, and releases it at last.
     async fn do_it(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
         match deed {
             Deed::Keep(time) => self.round.pause(time).await,
@@ -115,8 +115,8 @@ impl ByHand {
         if self.leaves_an_answer(hold).await {
             return;
         }
-        let all = certain.is_doubtful || certain.gives_back_all || self.random.is(GIVES_BACK_ALL);
-        self.give_back(hold, all, certain.until).await;
+        let all = certain.is_doubtful || certain.releases_all || self.random.is(RELEASES_ALL);
+        self.release_each(hold, all, certain.until).await;
     }
 
     async fn keep_by_renewing(&mut self, hold: &Hold, certain: &mut Certain, time: Duration) {
@@ -127,11 +127,11 @@ impl ByHand {
         }
     }
 
-    /// Takes the lock once more, and gives that back at once, or with all else at the end.
+    /// Acquires the lock again, and releases this second hold at once or with the first.
     async fn go_in_and_out(&mut self, hold: &Hold, certain: &mut Certain) {
         let stays = self.is_native() && self.random.is(STAYS_TWICE);
         match self.enter_again(hold).await {
-            Answer::Granted { .. } if stays => certain.gives_back_all = true,
+            Answer::Granted { .. } if stays => certain.releases_all = true,
             Answer::Granted { .. } => {
                 let released = self.release(hold, false, certain.until).await;
                 certain.is_doubtful |= !matches!(released, Answer::Released(_));
@@ -146,19 +146,19 @@ impl ByHand {
         let reading = hold.on(Side::Read);
         match self.enter_again(&reading).await {
             Answer::Granted { .. } => {
-                self.give_back(hold, certain.is_doubtful || certain.gives_back_all, certain.until).await;
-                certain.gives_back_all = false;
+                self.release_each(hold, certain.is_doubtful || certain.releases_all, certain.until).await;
+                certain.releases_all = false;
                 self.do_it(&reading, certain, deed).await;
             }
             Answer::Unknown(_) => {
-                self.give_back_all(hold).await;
-                self.give_back_all(&reading).await;
+                self.release_all(hold).await;
+                self.release_all(&reading).await;
             }
             _ => self.do_it(hold, certain, deed).await,
         }
     }
 
-    /// Whether the server says so of each of its locks. If it cannot be asked for in this client's way, no.
+    /// Whether the server confirms each of its locks. False if this client's way has no renewal.
     async fn is_renewed(&mut self, hold: &Hold, certain: &mut Certain) -> bool {
         let asked = Instant::now();
         let mut are_renewed = true;
@@ -173,17 +173,17 @@ impl ByHand {
         are_renewed
     }
 
-    pub(super) async fn give_back_all(&mut self, hold: &Hold) {
-        self.give_back(hold, true, Instant::now()).await;
+    pub(super) async fn release_all(&mut self, hold: &Hold) {
+        self.release_each(hold, true, Instant::now()).await;
     }
 
-    async fn give_back(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
+    async fn release_each(&mut self, hold: &Hold, all: bool, certain_until: Instant) {
         for one in hold.each() {
-            self.give_back_one(&one, all, certain_until).await;
+            self.release_one(&one, all, certain_until).await;
         }
     }
 
-    async fn give_back_one(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
+    async fn release_one(&mut self, hold: &Hold, mut all: bool, certain_until: Instant) {
         for _ in 0..TRIES {
             if !self.connections.are_open(&hold.lock, self.round.answers(CONNECT)).await {
                 continue;

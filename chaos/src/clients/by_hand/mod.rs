@@ -1,5 +1,5 @@
-//! Clients that send every command themselves, so that each of their steps is recorded. They take nothing for granted:
-//! of what was not answered they do not know whether it was done, and give it back, or die of it.
+//! Clients that send every command themselves, so that each of their steps is recorded. If a command was not answered,
+//! they do not know its outcome: they release the lock, or die.
 
 mod asking;
 mod holding;
@@ -17,19 +17,19 @@ use rlock_testing::Random;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long an answer may take that nobody has to wait for.
+/// How long an answer may take that does not include a wait.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// How long it may take to get a connection.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// Pauses, in ms: before a lock is tried again that was taken or could not be given; before a lock is given back that was
-/// asked for on a connection that is closed, of which the server has to hear first.
+/// Pauses, in ms: before another try for a lock that was held or could not be given; and before a release of a lock
+/// that was asked for on a connection that is now closed, since the server has to notice that first.
 const PAUSE_MS: (u64, u64) = (1, 10);
 const PAUSE_OF_A_FAILURE_MS: (u64, u64) = (5, 50);
 const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
 
-/// Of those who may die in a hundred: when they do not know whether they have the lock.
+/// Percentage of the clients that may die which do so when they do not know whether they have the lock.
 const DIES_OF_A_DOUBT: u8 = 20;
 
 pub struct ByHand {
@@ -61,13 +61,13 @@ impl ByHand {
         }
     }
 
-    /// By the commands: it can wait in the server, get tokens, and give back all at once. Others say it in scripts.
+    /// Uses the commands: it can wait in the server, get tokens, and release all holds at once. Others use scripts.
     fn is_native(&self) -> bool {
         self.client.kind != ClientKind::Scripts
     }
 
-    /// Asks until the wait would be over, for each time as somebody else: so that whoever is seen in a lock is known to be
-    /// there because of that one call.
+    /// Asks until the wait would be over, each time under a new name: so that one call explains each holder in a
+    /// sample.
     async fn attempt_again_and_again(&mut self, wish: &Wish) {
         let limit = wish.gives_up_after.or(wish.wait_ms.map(Duration::from_millis)).unwrap_or_default();
         let until = Instant::now() + limit;
@@ -75,7 +75,7 @@ impl ByHand {
         while self.attempt(&once).await && Instant::now() < until && !self.round.is_over() {}
     }
 
-    /// Whether somebody else has the lock.
+    /// Whether another holder has the lock.
     async fn attempt(&mut self, wish: &Wish) -> bool {
         if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
             self.pause(PAUSE_OF_A_FAILURE_MS).await;
@@ -101,14 +101,14 @@ impl ByHand {
         false
     }
 
-    /// Nobody knows whether it is held, or will be.
+    /// It is not known whether the lock is held, or will be.
     async fn in_doubt(&mut self, hold: &Hold) {
         if self.client.habits.dies > 0 && self.random.is(DIES_OF_A_DOUBT) {
             return;
         }
-        // Not shortened by the end of the round: what was begun is still to be given back.
+        // The end of the round does not shorten this: the lock still has to be released.
         sleep(Duration::from_millis(self.random.between(PAUSE_OF_A_DOUBT_MS))).await;
-        self.give_back_all(hold).await;
+        self.release_all(hold).await;
     }
 
     async fn pause(&mut self, ms: (u64, u64)) {

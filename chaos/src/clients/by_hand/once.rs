@@ -16,13 +16,13 @@ use tokio::time::{Instant, sleep};
 /// How long a session lives without a call for its events. A call takes at most a third of it.
 const TTL_MS: u64 = 3_000;
 
-/// Of a hundred works, those that fail: the leader releases the lock without an answer.
+/// Percentage of works that fail: the leader releases the lock without an answer.
 const FAILS: u8 = 20;
 
-/// Of a hundred dying leaders, those that send ANSWER first.
+/// Percentage of dying leaders that send ANSWER first.
 const ANSWERS_BEFORE_IT_DIES: u8 = 50;
 
-/// Of a hundred callers that do not lead, those that send ANSWER all the same.
+/// Percentage of callers that send ANSWER although they do not lead.
 const ANSWERS_IN_VAIN: u8 = 5;
 
 impl ByHand {
@@ -71,7 +71,7 @@ impl ByHand {
     /// A reply that the command does not have leaves the outcome unknown.
     fn known<T>(&self, answer: Result<T, speech::Strange>) -> Result<T, String> {
         answer.map_err(|strange| {
-            strange.tell(&self.diary.journal, &self.client.name);
+            strange.report(&self.diary.journal, &self.client.name);
             strange.0
         })
     }
@@ -105,7 +105,7 @@ impl ByHand {
         }
     }
 
-    /// In so many of a hundred cases, if the lock is one with answers.
+    /// In this percentage of cases, if the lock is one with answers.
     fn new_answer(&mut self, hold: &Hold, of_a_hundred: u8) -> Option<(String, u64)> {
         let keep_ms = hold.keep_ms.filter(|_| self.random.is(of_a_hundred))?;
         Some((self.diary.new_answer(&hold.holder), self.random.between(keep_ms)))

@@ -1,4 +1,4 @@
-//! What happened around a violation, for a person: the records of its lock in order of time, and all troubles.
+//! The records around a violation, for a person: those of its lock in order of time, and all troubles.
 
 use crate::checker::Violation;
 use crate::history::{Record, Sample};
@@ -9,15 +9,15 @@ use std::time::Duration;
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_millis(300);
 
-/// The records of the violation's lock from a second before it until shortly after, with the seconds since the history began.
-/// Those of the calls that show the violation are marked, and there even if they are older.
-pub fn story(records: &[Record], violation: &Violation) -> String {
+/// The records of the violation's lock from a second before it until shortly after, with the seconds since the history
+/// began. The calls that show the violation are marked, and included even if they are older.
+pub fn excerpt(records: &[Record], violation: &Violation) -> String {
     let start = records.iter().map(Record::at).min().unwrap_or(violation.at);
     let (from, until) = (violation.at - BEFORE, violation.at + AFTER);
     let evidence: HashSet<(&str, u64)> =
         violation.evidence.iter().map(|(client, number)| (client.as_str(), *number)).collect();
     let mut calls = HashSet::new();
-    let mut story = format!("{}\n{}: {}\n", violation.promise.0, violation.lock, violation.what);
+    let mut excerpt = format!("{}\n{}: {}\n", violation.promise.0, violation.lock, violation.what);
     for record in records {
         let call = record.of_call();
         if let Record::Called(called) = record {
@@ -28,17 +28,17 @@ pub fn story(records: &[Record], violation: &Violation) -> String {
             Record::Troubled(trouble) => trouble.began <= until && from <= trouble.ended,
             _ => from <= record.at() && record.at() <= until,
         };
-        let is_told = match record {
+        let is_included = match record {
             Record::Troubled(_) | Record::Broken { .. } => true,
             Record::Seen(Sample { lock, .. }) => *lock == violation.lock,
             _ => call.is_some_and(|call| calls.contains(&call)),
         };
-        if is_evidence || is_near && is_told {
+        if is_evidence || is_near && is_included {
             let (mark, seconds) = (if is_evidence { '>' } else { ' ' }, record.at().since(start).as_secs_f64());
-            writeln!(story, "{mark} {seconds:10.4} {record:?}").expect("memory");
+            writeln!(excerpt, "{mark} {seconds:10.4} {record:?}").expect("memory");
         }
     }
-    story
+    excerpt
 }
 
 #[cfg(test)]
@@ -75,11 +75,11 @@ mod tests {
         ];
         let (lock, what, evidence) = ("l".to_owned(), "it was lost".to_owned(), vec![("a".to_owned(), 1)]);
         let promise = Promise::of("A hold lasts.");
-        let story = story(&records, &Violation { promise, lock, at: Moment(10 * SECOND), what, evidence });
-        let told: Vec<&str> = story.lines().skip(2).collect();
-        assert_eq!(told.len(), 4, "{story}");
-        assert!(told[0].starts_with('>') && told[0].contains("a/1"), "{story}");
-        assert!(told[1].contains("8.0000") && told[1].contains("pause"), "{story}");
-        assert!(told[2].contains("b/2") && told[3].contains("Renewed(false)"), "{story}");
+        let excerpt = excerpt(&records, &Violation { promise, lock, at: Moment(10 * SECOND), what, evidence });
+        let lines: Vec<&str> = excerpt.lines().skip(2).collect();
+        assert_eq!(lines.len(), 4, "{excerpt}");
+        assert!(lines[0].starts_with('>') && lines[0].contains("a/1"), "{excerpt}");
+        assert!(lines[1].contains("8.0000") && lines[1].contains("pause"), "{excerpt}");
+        assert!(lines[2].contains("b/2") && lines[3].contains("Renewed(false)"), "{excerpt}");
     }
 }
