@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::row::{Row, grouped};
 use crate::servers::{self, Module, used_memory};
 use crate::session;
-use rlock_testing::{Client, Crowd, Reply, Server, make_room_for, scripts, wait_until};
+use rlock_testing::{Batch, Client, Reply, Server, make_room_for, scripts, wait_until};
 use std::thread;
 use std::time::Duration;
 
@@ -147,10 +147,10 @@ fn of_clients(count: usize) -> f64 {
     let server = servers::start(Module::Rlock);
     let mut client = server.client();
     assert_eq!(client.say(&format!("RLOCK.ACQUIRE orders:42 holder {LONG_LEASE}")), Reply::Nil);
-    of_connections(&server, count, |crowd| {
+    of_connections(&server, count, |batch| {
         for number in 0..count {
             let holder = session::holder(number);
-            crowd.say(number, &format!("RLOCK.ACQUIRE orders:42 {holder} {LONG_LEASE} WAIT {DEADLINE_MS}"));
+            batch.say(number, &format!("RLOCK.ACQUIRE orders:42 {holder} {LONG_LEASE} WAIT {DEADLINE_MS}"));
         }
         client.until_waiting(i64::try_from(count).expect("a count"));
     })
@@ -158,17 +158,17 @@ fn of_clients(count: usize) -> f64 {
 
 /// Processes that wait for the messages of one lock.
 fn of_subscribers(count: usize) -> f64 {
-    of_connections(&servers::start(Module::None), count, |crowd| {
-        (0..count).for_each(|number| crowd.say(number, &format!("SUBSCRIBE {}", channel("orders:42"))));
-        assert_eq!(crowd.collect(count), count, "all have subscribed");
+    of_connections(&servers::start(Module::None), count, |batch| {
+        (0..count).for_each(|number| batch.say(number, &format!("SUBSCRIBE {}", channel("orders:42"))));
+        assert_eq!(batch.collect(count), count, "all have subscribed");
     })
 }
 
-fn of_connections(server: &Server, count: usize, begin: impl FnOnce(&mut Crowd)) -> f64 {
+fn of_connections(server: &Server, count: usize, begin: impl FnOnce(&mut Batch)) -> f64 {
     let mut client = server.client();
     let before = used_memory(&mut client);
-    let mut crowd = Crowd::connect(server, count);
-    begin(&mut crowd);
+    let mut batch = Batch::connect(server, count);
+    begin(&mut batch);
     // A new connection has a buffer that the server takes back after a while, and nothing shows when it has.
     thread::sleep(Duration::from_secs(8));
     (used_memory(&mut client) - before) / count as f64

@@ -21,7 +21,7 @@ pub const SILENCE: &str = "longest silence of a server, ms";
 
 pub struct Observer {
     journal: Journal,
-    /// Nothing is ever sent: the threads end when these are dropped.
+    /// Nothing is sent: the threads end when these are dropped.
     until: Vec<Sender<()>>,
     threads: Vec<(String, JoinHandle<Seen>)>,
 }

@@ -75,7 +75,7 @@ fn new_file(path: &Path) -> io::Result<&'static AtomicI64> {
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never unmapped.
     let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
-    // SAFETY: a page begins there, which is aligned, is mapped for good, and whose eight bytes are any number. Every
+    // SAFETY: a page begins there, which is aligned and is mapped for good, and its eight bytes are any number. Every
     // process that maps it uses it by atomic loads and stores only.
     Ok(unsafe { place.cast::<AtomicI64>().as_ref() })
 }
@@ -126,7 +126,7 @@ mod tests {
     fn seconds_step_as_well() {
         let Some((_directory, clock)) = clock() else { return };
         clock.step(-HOUR_MS);
-        // It is the time of its start, of which the server reads the seconds only.
+        // It is the time of its start, in whole seconds.
         let last_save = server_with(&clock).client().say("LASTSAVE").as_int() * 1_000;
         assert!((last_save - unix_ms() + HOUR_MS).abs() < SLACK_MS);
     }

@@ -39,7 +39,7 @@ pub struct Memory<W = ()> {
     pub held_back_until: Cell<UnixMs>,
     /// While writes are paused: when to try again.
     pub paused: Cell<Option<Paused>>,
-    /// Until when the engine was told to leave all locks alone.
+    /// Until when the engine has asked to leave all locks alone.
     pub rests_until: Cell<UnixMs>,
     /// Whether a user of this name is there; without it, every user is.
     pub has_user: RefCell<Option<HasUser>>,
@@ -88,7 +88,7 @@ pub struct Commit<'a> {
     pub hands_over: bool,
 }
 
-/// A blocked client. One that is dropped is let go without an answer.
+/// A blocked client. Dropping it unblocks the client without an answer.
 pub struct Client {
     pub id: u64,
     answers: Option<Answers>,
@@ -120,7 +120,7 @@ impl fmt::Debug for Client {
 pub struct Answered {
     pub client: u64,
     pub waited_for: Option<WaitsFor>,
-    /// None: it is let go without an answer.
+    /// None: it is unblocked without an answer.
     pub answer: Option<Answer>,
 }
 
@@ -214,19 +214,19 @@ impl<W> Memory<W> {
         left_ms
     }
 
-    /// What is left of the turn.
+    /// The rest of the turn.
     pub fn turn_left(&self) -> u32 {
         self.turn_left.get()
     }
 
-    /// The next client that was answered or let go.
+    /// The next client that was answered or unblocked.
     pub fn take_answered(&self) -> Option<Answered> {
         let (client, answer) = self.answers.borrow_mut().pop_front()?;
         let waited_for = self.waits.borrow_mut().remove(&client);
         Some(Answered { client, waited_for, answer })
     }
 
-    /// Removes the keys whose time is over, as the server does at its own time, and notes each.
+    /// Removes expired keys, as the server does in its own time, and notes each.
     pub fn end_keys(&self) {
         let take = || self.keyspace.borrow_mut().take_ended();
         while let Some((database, key)) = take() {
@@ -359,7 +359,7 @@ impl<W: Watcher> Host for Memory<W> {
         Some(Client { id, answers: Some(Rc::clone(&self.answers)) })
     }
 
-    /// Every change is told, whatever is waited for.
+    /// Every change is announced, whatever the waits.
     fn waits(&self, _side: Option<Side>, client: Option<(&Client, WaitsFor)>) {
         self.waits.borrow_mut().extend(client.map(|(client, waits_for)| (client.id, waits_for)));
     }

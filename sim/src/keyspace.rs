@@ -79,12 +79,12 @@ impl Keyspace {
         self.now
     }
 
-    /// Sets the clock. What has ended by then is no longer seen, but stays until [`Self::take_ended`].
+    /// Sets the clock. An expired key is no longer visible, but stays until [`Self::take_ended`].
     pub fn set_now(&mut self, now: UnixMs) {
         self.now = now;
     }
 
-    /// Removes the next key whose time is over, and returns it.
+    /// Removes the next expired key, and returns it.
     pub fn take_ended(&mut self) -> Option<(i32, Vec<u8>)> {
         let (_, database, key) = self.ends.first().filter(|(end, ..)| *end < self.now)?.clone();
         self.remove(database, &key);
@@ -113,11 +113,11 @@ impl Keyspace {
         self.ends.retain(|(_, number, _)| database.is_some_and(|database| *number != database));
     }
 
-    /// Applies changes, each as those of one holder of one key: first all that are in the locks' own keys, then all others.
-    /// `answer` is what the plan stores. Returns what they publish: channels and messages.
+    /// Applies changes, each as a change of one holder to one key: first those of the locks' own keys, then all others.
+    /// `answer` is the value that the plan stores. Returns the channels and messages that they publish.
     ///
     /// # Panics
-    /// If a change does not fit to what is there, or makes something else than it says.
+    /// If a change does not fit the current keys, or its result differs from what it says.
     pub fn apply(
         &mut self,
         database: i32,

@@ -1,8 +1,8 @@
 //! A server that knows locks and the few commands around them: words go in, replies come out.
 //!
-//! It has no socket and no clock. Its owner sets the time, passes what each client asks, collects the replies, and wakes
-//! the node when [`Node::wakes_at`] says so. After each command, [`Node::follow_up`] does at once all that follows: keys
-//! end, waiters are granted their locks, and their clients get their replies.
+//! It has no socket and no clock. Its owner sets the time, passes each client's commands, collects the replies, and
+//! wakes the node when [`Node::wakes_at`] says so. After each command, [`Node::follow_up`] does everything that follows
+//! at once: keys end, waiters are granted their locks, and their clients get their replies.
 
 mod commands;
 
@@ -184,7 +184,7 @@ impl Node {
         true
     }
 
-    /// Runs a plain command on a key, and notifies the engine, whose waiters may now get the lock.
+    /// Runs a plain command on a key, and notifies the engine: its waiters may now get the lock.
     pub fn change(&mut self, key: &[u8], command: Plain<'_>) -> bool {
         let database = self.host.database();
         let has_changed = self.host.keyspace.borrow_mut().run(database, command);

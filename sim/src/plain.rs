@@ -124,7 +124,7 @@ pub(crate) fn each(
     }
 }
 
-/// The key of a read hold that is alive is this already, but for its end.
+/// The key of a live read hold already has this value; only its end changes.
 fn set_hold(key: &[u8], holder: &[u8], index: i64, end: UnixMs, run: &mut impl FnMut(Plain<'_>)) {
     names::read_hold(key, holder, index, |key| run(Plain::Set { key, value: b"1", at: Some(end) }));
 }

@@ -200,7 +200,7 @@ impl Keyspace {
         names::read_hold(key, holder, index, |key| Some(self.get(database, key)?.expiry))
     }
 
-    /// What is left until the key ends, or the first of its permits.
+    /// The time until the key ends, or the first of its permits.
     pub fn left_until_next(&self, database: i32, key: &[u8]) -> i64 {
         let now = self.now();
         match self.get(database, key) {

@@ -40,7 +40,7 @@ pub struct Reference {
     pub token_clock_us: Option<i64>,
     /// No lease is longer, if this is not 0.
     pub grace_length: i64,
-    /// Until then nobody is let in.
+    /// Until then no lock gets a new holder.
     pub grace_until: i64,
     /// Channels and messages.
     pub published: Vec<(Vec<u8>, Vec<u8>)>,
@@ -265,7 +265,7 @@ impl Reference {
         self.permits.push((holder.to_owned(), end));
     }
 
-    /// And all that have ended.
+    /// Drops this permit, and every one that has ended.
     fn drop_permit(&mut self, holder: &str) {
         self.foreign_expiry = None;
         self.permits = self.alive();
@@ -341,7 +341,8 @@ impl Reference {
         let lock = self.lock.as_mut().unwrap();
         match (lock.writing, longest) {
             (true, _) => Reply::Number(0),
-            // Among many, it is not asked who has the lock's lease if the one who goes has not.
+            // With many holders, whether another holder has the lock's lease is only checked if the leaving one has
+            // not.
             (false, _) if any_are_many && !lock.holds.is_empty() && gone < lock.end => Reply::Number(0),
             (false, Some(end)) => {
                 lock.end = Expiry::At(end);
@@ -434,9 +435,9 @@ impl Reference {
             before = before.max(Expiry::At(hold.unwrap_or(i64::MIN)));
         }
         if lock.read_write && !lock.writing {
-            // Nobody else's longer lease is shortened; one of this holder's own is. Like a reader who comes, one who
-            // renews makes the lease longer up to its own end only: if another's read outlives the lock, its holder
-            // has asked for that, by the lease it gave a nested write hold's release before the downgrade.
+            // A renewal shortens no longer lease of another holder, only one of this holder's own. Like a new reader, a
+            // renewal makes the lease longer up to its own end only: if another's read outlives the lock, its holder
+            // has asked for that, by the lease that it gave a nested write hold's release before the downgrade.
             let longer = Expiry::At(end) >= lock.end;
             if !longer && self.any_are_many && before < lock.end {
                 return Reply::Number(1);

@@ -21,11 +21,11 @@ impl Command for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::waiting::TOLD_BYTES_MAX;
+    use crate::server::waiting::EVENTS_BYTES_MAX;
 
     #[test]
     fn the_bound_of_a_reply_is_as_it_is_documented() {
-        let bound = format!("at most {} KiB at once", TOLD_BYTES_MAX / 1_024);
+        let bound = format!("at most {} KiB at once", EVENTS_BYTES_MAX / 1_024);
         assert!(Events::WORDS.complexity.contains(&bound), "{bound}");
     }
 }

@@ -13,7 +13,7 @@ pub struct Bystander {
 }
 
 pub struct Testimony {
-    /// The longest that an answer took, but for the time in which the server or this client had no processor.
+    /// The longest time to an answer, minus the time in which the server or this client had no processor.
     pub silence: Duration,
     /// When the server wanted a processor and had none.
     pub wanted: Wanted,

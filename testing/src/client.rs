@@ -27,10 +27,10 @@ impl Client {
         Self::connect_for(socket, PATIENCE)
     }
 
-    /// A connection that waits for so long for each reply.
+    /// A connection that waits up to `patience` for each reply.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no server listens there.
     pub fn connect_for(socket: &Path, patience: Duration) -> std::io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(patience))?;
@@ -44,8 +44,8 @@ impl Client {
         self.receive()
     }
 
-    /// Sends a command and reads its reply, where the server may be gone or stand still. After an error the connection
-    /// is of no use any more.
+    /// Sends a command and reads its reply from a server that may be gone or stalled. After an error the connection
+    /// must not be used again.
     ///
     /// # Errors
     /// If it cannot be sent, or there is no reply in time.

@@ -11,8 +11,8 @@ const MASTERS: usize = 3;
 /// After how long a silent node is taken for dead. Not shorter: a busy machine must not look like a dead one.
 const NODE_TIMEOUT_MS: &str = "1500";
 
-/// When nodes are told of each other once more. Later than the time after which one that is silent is forgotten.
-const INTRODUCED_ANEW: Duration = Duration::from_secs(5);
+/// When nodes are introduced to each other again. Later than the time after which a silent node is forgotten.
+const INTRODUCED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The first and the last slot of each master.
 const SLOTS: [(i64, i64); MASTERS] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
@@ -92,8 +92,8 @@ fn meet(masters: &[&Server], replicas: &[&Server]) {
     introduce();
     let mut introduced = Instant::now();
     wait_until("the nodes know each other", || {
-        // A node that was too busy to answer is forgotten again, and not asked once more.
-        if introduced.elapsed() > INTRODUCED_ANEW {
+        // A node that was too busy to answer is forgotten, and not asked again by itself.
+        if introduced.elapsed() > INTRODUCED_AGAIN {
             introduce();
             introduced = Instant::now();
         }

@@ -1,5 +1,5 @@
-//! A server that was built with the address sanitizer looks for leaks when it exits, and says on the way what it found.
-//! So where that is wanted, by `RLOCK_LEAKS`, servers are told to end, and not just killed.
+//! A server built with the address sanitizer looks for leaks when it exits, and reports them on the way. If
+//! `RLOCK_LEAKS` asks for that, servers are asked to end, and not killed.
 
 use crate::{PATIENCE, Signal, send_signal};
 use std::process::Child;
@@ -12,8 +12,8 @@ pub(crate) fn are_looked_for() -> bool {
 /// Without it, a server that ends waits for its replicas, which may have ended before.
 pub(crate) const OPTIONS: [&str; 2] = ["--shutdown-timeout", "0"];
 
-/// Tells the process to end, and waits until it has, but not for ever.
-pub(crate) fn end_in_good_order(process: &mut Child) {
+/// Asks the process to end, and waits until it has, with a limit.
+pub(crate) fn end_gracefully(process: &mut Child) {
     let deadline = Instant::now() + PATIENCE;
     if is_running(process) {
         // One that is frozen hears nothing before it goes on.

@@ -1,17 +1,17 @@
-//! What the tests stand on: real servers, replicas, clusters and sentinels; connections that read any reply, those that
-//! wait, crowds of them, sessions, and who stands by; INFO by its names, a tap on the replication stream, and a network
-//! that makes trouble.
+//! The base of the tests: real servers, replicas, clusters and sentinels; connections that read any reply, waiting
+//! ones, batches of them, sessions, and bystanders; INFO by its names, a tap on the replication stream, and a faulty
+//! network.
 //!
 //! - `RLOCK_SERVER`: the server's binary, Redis or Valkey; `redis-server` if it is not set
-//! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built beside the test
+//! - `RLOCK_MODULE`: the module; if it is not set, the one that cargo built next to the test
 //! - `RLOCK_PROBES`: a module with the feature `panic-probe`, for a platform that cannot load the one of the tests
-//! - `RLOCK_DEV`: the program `rlock`, whose `rlock dev` then takes the place of a server with the module
-//! - `RLOCK_LEAKS`: if it is set, servers are told to end, so that one with the address sanitizer looks for leaks
+//! - `RLOCK_DEV`: the program `rlock`: `rlock dev` then takes the place of a server with the module
+//! - `RLOCK_LEAKS`: if it is set, servers are asked to end, so that one with the address sanitizer looks for leaks
 
+mod batch;
 mod bystander;
 mod client;
 mod cluster;
-mod crowd;
 mod dump;
 mod info;
 mod leaks;
@@ -31,10 +31,10 @@ mod signal;
 mod tap;
 mod waiting;
 
+pub use batch::{Answer, Batch, batch_of, make_room_for};
 pub use bystander::{Bystander, Testimony};
 pub use client::{Client, Reply, list, text};
 pub use cluster::{Cluster, SlotMove};
-pub use crowd::{Answer, Crowd, crowd_of, make_room_for};
 pub use info::Info;
 pub use processor::{Wanted, was_wanted_by, was_wanted_here};
 pub use random::Random;

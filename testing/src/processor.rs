@@ -1,7 +1,7 @@
-//! How long somebody wanted a processor and had none.
+//! How long a process wanted a processor and had none.
 //!
-//! Where others have the processors, an answer comes late through no fault of the server's. The bounds are on what the
-//! server does with the time it has, so that time is measured and allowed for; on a quiet machine it is next to nothing.
+//! If other processes have the processors, an answer is late through no fault of the server. The bounds are on what the
+//! server does with the time it has, so that time is measured and subtracted; on a quiet machine it is almost zero.
 
 use crate::unix_ms;
 use std::time::Duration;

@@ -29,10 +29,10 @@ pub enum Frame {
 pub enum Protocol {
     Resp2,
     Resp3,
-    /// RESP3 as Redis before 7.2 speaks it: who is told of what its own transaction does is told in the middle of the
+    /// RESP3 as Redis before 7.2 speaks it: a push that a client's own transaction causes comes in the middle of the
     /// transaction's reply.
     LooseResp3,
-    /// Whichever the server speaks, for those to whom it is all the same.
+    /// Whichever the server speaks, for callers that need not know.
     Either,
 }
 
@@ -68,10 +68,10 @@ pub struct Received {
 }
 
 impl Received {
-    /// Reads once, as much as is there. Tells how much that was: nothing if the connection is closed.
+    /// Reads once, as much as is there. Returns how many bytes: 0 if the connection is closed.
     ///
     /// # Errors
-    /// As the stream's, but that a read which the system has interrupted begins anew.
+    /// The stream's errors; an interrupted read is repeated.
     pub fn read(&mut self, stream: &mut impl Read) -> std::io::Result<usize> {
         let mut piece = [0; 16 * 1_024];
         loop {
@@ -103,7 +103,7 @@ impl Received {
         }))
     }
 
-    /// Whether all that has come is taken.
+    /// Whether everything that has come is taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()

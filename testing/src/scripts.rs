@@ -138,7 +138,7 @@ else
 end
 return 1";
 
-/// A permit of a semaphore whose permits have ends. KEYS: semaphore, ends, channel. ARGV: end, time, permit.
+/// A permit of a semaphore with permits that end. KEYS: semaphore, ends, channel. ARGV: end, time, permit.
 pub const PERMIT_ACQUIRE: &str = "
 local ended = redis.call('zrangebyscore', KEYS[2], 0, ARGV[2], 'limit', 0, 1)
 if #ended > 0 then
@@ -162,7 +162,7 @@ if redis.call('zrem', KEYS[3], ARGV[1]) == 0 then return 0 end
 redis.call('publish', KEYS[2], redis.call('incr', KEYS[1]))
 return tonumber(ended) > tonumber(ARGV[2]) and 1 or 0";
 
-/// What most write who write their own lock. KEYS: lock. ARGV: holder.
+/// The script of most hand-written locks. KEYS: lock. ARGV: holder.
 pub const COMPARE_AND_DELETE: &str = "
 if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end
 return 0";

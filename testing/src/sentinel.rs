@@ -1,4 +1,4 @@
-//! A master, its replicas, and three sentinels who watch them: all real processes.
+//! A master, its replicas, and three sentinels that watch them: all real processes.
 
 use crate::{Server, wait_until};
 

@@ -50,7 +50,7 @@ impl ServerVersion {
         }
     }
 
-    /// Whether this is at least that version of Redis, or a Valkey, all of which have what Redis 7.2 has.
+    /// Whether this is at least that version of Redis, or a Valkey, which always has the features of Redis 7.2.
     pub fn has_what_redis_has(self, major: u32, minor: u32) -> bool {
         self.valkey || (self.major, self.minor) >= (major, minor)
     }
@@ -100,7 +100,7 @@ impl Server {
         Client::connect(&self.socket()).expect("the server accepts connections")
     }
 
-    /// A connection as a user who has these rights and no others.
+    /// A connection of a user with these rights and no others.
     pub fn user(&self, name: &str, rights: &str) -> Client {
         let mut user = self.client();
         assert_eq!(user.say(&format!("ACL SETUSER {name} reset on >secret {rights}")), text("OK"));
@@ -131,7 +131,7 @@ impl Server {
         log_in(self.directory.path())
     }
 
-    /// All that the append-only files hold.
+    /// The contents of the append-only files.
     pub fn aof(&self) -> String {
         let directory = self.directory.path().join("appendonlydir");
         let files = std::fs::read_dir(directory).expect("a directory of append-only files");
@@ -143,7 +143,7 @@ impl Server {
         self.process.try_wait().expect("a process of ours").is_none()
     }
 
-    /// Stops the server's process where it is: its connections stay, and nobody answers.
+    /// Stops the server's process where it is: its connections stay, without an answer.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
@@ -178,7 +178,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if leaks::are_looked_for() {
-            leaks::end_in_good_order(&mut self.process);
+            leaks::end_gracefully(&mut self.process);
         }
         self.end();
         if std::thread::panicking() {
@@ -232,8 +232,8 @@ impl Start {
         self
     }
 
-    /// With an append-only file that has whatever was answered. Else, while a slow disk is busy, the server keeps what it
-    /// has to write for up to 2 s, and who kills it then finds less in the file than was answered.
+    /// With an append-only file that has every answered change. By default, while a slow disk is busy, the server keeps
+    /// changes in memory for up to 2 s, and a kill then loses changes that were answered.
     pub fn append_only_file(self) -> Self {
         self.options(&["--appendonly", "yes", "--appendfsync", "always"])
     }
@@ -244,7 +244,7 @@ impl Start {
         self
     }
 
-    /// A node of a cluster, of which it is the only one and owns all slots once it is told so.
+    /// A node of a cluster without others, which owns all slots once it is assigned them.
     pub fn in_cluster(self) -> Self {
         let port = free_port().to_string();
         self.options(&["--cluster-enabled", "yes", "--cluster-port", &port])
@@ -303,7 +303,7 @@ impl Start {
                 return Err(server.log());
             }
             assert!(Instant::now() < deadline, "the server neither starts nor ends:\n{}", server.log());
-            // It needs the processor more than who waits for it.
+            // The server needs the processor more than its waiting test.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -377,7 +377,7 @@ pub fn module() -> PathBuf {
     std::env::var_os("RLOCK_MODULE").map_or_else(debug_module, PathBuf::from)
 }
 
-/// The module that cargo built beside this test, with the same features; or another build with these features, which
+/// The module that cargo built next to this test, with the same features; or another build with these features, which
 /// `RLOCK_PROBES` names.
 ///
 /// # Panics
@@ -399,7 +399,7 @@ pub fn debug_module() -> PathBuf {
     MODULE.clone()
 }
 
-/// The program `rlock` whose `rlock dev` is tested in place of a server.
+/// The program `rlock`, if `rlock dev` is tested in place of a server.
 pub fn dev_program() -> Option<String> {
     std::env::var("RLOCK_DEV").ok().filter(|program| !program.is_empty())
 }

@@ -1,4 +1,4 @@
-//! A process that waits by tickets, as the server sees it: a session, and the connection on which it is told.
+//! A process that waits by tickets, as the server sees it: a session, and the connection on which it gets its events.
 
 use crate::{Client, Reply, Server, wait_until};
 
@@ -59,9 +59,9 @@ impl Reply {
 pub struct Session {
     /// Its whole name.
     pub name: String,
-    /// The connection on which it is told.
+    /// The connection on which it gets its events.
     pub connection: Client,
-    /// Another one, for all that is not asked there.
+    /// Another one, for everything else.
     pub other: Client,
 }
 
@@ -80,16 +80,16 @@ impl Session {
     pub fn open_for(server: &Server, name: &str, ttl_ms: i64) -> Self {
         let name = format!("the-session-of-{name}");
         let mut session = Self { name, connection: server.client(), other: server.client() };
-        assert_eq!(session.told(&format!("TTL {ttl_ms}")), []);
+        assert_eq!(session.fetch(&format!("TTL {ttl_ms}")), []);
         session
     }
 
-    /// A new connection takes the place of the one on which it was told. Nothing is said on it yet.
+    /// A new connection takes the place of the one for events. It has sent nothing yet.
     pub fn reconnect(&mut self, server: &Server) {
         self.connection = server.client();
     }
 
-    /// The same, and the server has noticed that nobody attends the session.
+    /// The same, after the server has noticed that the session is unattended.
     pub fn hang_up(&mut self, server: &Server) {
         let unattended = self.other.figure("sessions_unattended");
         self.reconnect(server);
@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// The events of such a call.
-    pub fn told(&mut self, options: &str) -> Vec<Event> {
+    pub fn fetch(&mut self, options: &str) -> Vec<Event> {
         self.call(options).events()
     }
 
@@ -123,20 +123,20 @@ impl Session {
     ///
     /// # Panics
     /// If there are not so many in time, or more.
-    pub fn until_told(&mut self, count: usize) -> Vec<Event> {
-        let mut told = Vec::new();
-        wait_until(&format!("{count} events are told"), || {
-            told.extend(self.told("WAIT 100"));
-            told.len() >= count
+    pub fn until_fetched(&mut self, count: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        wait_until(&format!("{count} events are events"), || {
+            events.extend(self.fetch("WAIT 100"));
+            events.len() >= count
         });
-        assert_eq!(told.len(), count, "{told:?}");
-        if let Some(last) = told.last() {
-            assert_eq!(self.told(&format!("ACK {}", last.seq)), []);
+        assert_eq!(events.len(), count, "{events:?}");
+        if let Some(last) = events.last() {
+            assert_eq!(self.fetch(&format!("ACK {}", last.seq)), []);
         }
-        told
+        events
     }
 
-    /// Sends a call for events that waits, and returns once it does. What there is to tell must have been told.
+    /// Sends a call for events that waits, and returns once it does. There must be no event yet.
     pub fn arm(&mut self, options: &str) {
         let id = self.connection.say("CLIENT ID").as_int();
         self.connection

@@ -9,12 +9,12 @@ use std::io;
 /// Sends a signal to that one process.
 ///
 /// # Errors
-/// If the process is not there, or is somebody else's.
+/// If there is no such process, or it belongs to another user.
 pub fn send_signal(process: u32, signal: Signal) -> io::Result<()> {
     Ok(kill(positive(process)?, signal)?)
 }
 
-/// Sends a signal to a process that was started as the first of a group, and to all that it has started.
+/// Sends a signal to a process that was started as the leader of a group, and to the whole group.
 ///
 /// # Errors
 /// If there is no such group.

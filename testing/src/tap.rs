@@ -14,7 +14,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts to listen. All that the server does afterwards comes through.
+    /// Starts to listen. Every later change comes through.
     pub fn on(server: &Server) -> Self {
         let mut stream = UnixStream::connect(server.socket()).expect("the server accepts connections");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket with a timeout");

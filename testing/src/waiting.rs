@@ -12,7 +12,7 @@ pub fn start_waiting(server: &Server, command: &str) -> Client {
 }
 
 impl Client {
-    /// Returns once so many clients wait on this server, whoever they are.
+    /// Returns once this many clients wait on this server.
     pub fn until_waiting(&mut self, count: i64) {
         wait_until(&format!("{count} wait"), || self.figure("waiters") == count);
     }

@@ -1,4 +1,4 @@
-//! RLOCK.BREAK: a lock is freed whoever holds it, with all that belongs to it, and goes to who waits.
+//! RLOCK.BREAK frees a lock from any holder, with everything that belongs to it, and grants it to its waiters.
 
 use crate::cluster::node;
 use crate::inspect::of;
@@ -57,7 +57,7 @@ fn a_lock_that_scripts_have_corrupted_is_broken() {
 }
 
 #[test]
-fn any_count_that_somebody_wrote_is_bounded_work() {
+fn any_foreign_count_is_bounded_work() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     for number in 0..50 {
@@ -97,7 +97,7 @@ fn its_read_holds_are_deleted_when_the_server_may_write() {
 }
 
 #[test]
-fn the_first_who_waits_gets_it_in_the_same_step() {
+fn the_first_waiter_gets_it_in_the_same_step() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 300000 WAIT 0 FENCED");
@@ -108,7 +108,7 @@ fn the_first_who_waits_gets_it_in_the_same_step() {
     let token = bob.receive().token();
     lease.lease_is(&mut client, "k", 300_000);
     let lock = format!("RESTORE k {} {{bob:1}} ABSTTL REPLACE", client.expiry("k"));
-    // Told, as its lease ends sooner than ann's did.
+    // Published, as its lease ends sooner than ann's did.
     let publish = "PUBLISH redisson_lock__channel:{k} 0";
     let counter = format!("SET redisson_lock_token:{{k}} {token} KEEPTTL");
     assert_eq!(tap.drain(), ["MULTI", &lock, publish, &counter, "EXEC"]);
@@ -118,7 +118,7 @@ fn the_first_who_waits_gets_it_in_the_same_step() {
 }
 
 #[test]
-fn nothing_of_those_who_held_it_is_left_to_those_who_are_let_in() {
+fn nothing_of_earlier_holders_is_left_to_the_granted_waiters() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k ann 600000");
@@ -139,14 +139,14 @@ fn nothing_of_those_who_held_it_is_left_to_those_who_are_let_in() {
         let stream = tap.drain();
         assert_eq!(stream.iter().filter(|command| *command == "MULTI").count(), 1, "all in one step: {stream:?}");
         assert!(!stream.contains(&"DEL k".to_owned()), "the key never goes: {stream:?}");
-        // Readers who wait elsewhere may join them.
+        // Readers that wait elsewhere may join them.
         let publish = "PUBLISH redisson_rwlock:{k} 1".to_owned();
         assert_eq!(stream.contains(&publish), keys.len() > 1, "{stream:?}");
     }
 }
 
 #[test]
-fn who_waits_may_be_among_those_who_hold_it() {
+fn a_waiter_may_be_among_its_holders() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k bob 600000");
     let mut ann = start_waiting(&server, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
@@ -162,7 +162,7 @@ fn who_waits_may_be_among_those_who_hold_it() {
 }
 
 #[test]
-fn what_is_no_lock_is_left_as_it_is_and_so_are_those_who_wait() {
+fn a_key_that_is_no_lock_is_left_as_it_is_and_so_are_its_waiters() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
@@ -215,7 +215,7 @@ fn while_writes_are_paused_it_waits_for_the_end_of_the_pause() {
 }
 
 #[test]
-fn a_break_of_a_free_lock_serves_who_still_waits() {
+fn a_break_of_a_free_lock_serves_its_waiters() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");

@@ -44,7 +44,7 @@ fn names_that_lose_their_slot_are_refused_where_a_derived_key_is_needed() {
         assert_eq!(client.run(&["RLOCK.RELEASE", name, "ann"]), Reply::Int(1));
         assert_eq!(client.run(&["RLOCK.WACQUIRE", name, "ann", "600000"]), Reply::Nil);
         assert_eq!(client.run(&["RLOCK.RENEW", name, "ann", "600000"]), Reply::Int(1));
-        // A read hold that somebody else put there.
+        // A read hold that a foreign client put there.
         client.run(&["HSET", name, "ann", "1"]);
         for command in [
             &["RLOCK.RACQUIRE", name, "ann", "600000"][..],
@@ -69,8 +69,8 @@ fn a_slot_that_is_elsewhere_is_the_servers_own_error() {
     assert!(reply.as_error().starts_with("CLUSTERDOWN"), "{reply:?}");
 }
 
-/// A slot goes from one node to another key by key. Who asks at either for a token while the counter is at the other one must
-/// not get one that was given before. Tokens that are counted show it where one clock for all nodes hides it.
+/// A slot moves from one node to another key by key. A client that asks either node for a token while the counter is at
+/// the other one must not get an old token. Counted tokens show it, where one clock for all nodes hides it.
 #[test]
 fn tokens_go_on_while_their_slot_moves() {
     ["clock", "count"].into_iter().for_each(tokens_go_on_by);
@@ -139,7 +139,7 @@ fn tokens_go_on_where_the_lock_is_left_behind() {
 /// CANCEL has no key, so it may stand next to keys of any slot; and while a transaction or a script goes on, some servers
 /// look for all keys in the slot of its own.
 #[test]
-fn those_behind_a_ticket_of_another_slot_are_let_in_after_the_transaction() {
+fn waiters_behind_a_ticket_of_another_slot_are_granted_after_the_transaction() {
     let (server, mut client) = node();
     let slot = |client: &mut Client, key| client.say(&format!("CLUSTER KEYSLOT {key}"));
     assert_ne!(slot(&mut client, "k"), slot(&mut client, "other"));

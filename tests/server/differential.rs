@@ -56,7 +56,7 @@ fn step(commands: &'static [&'static str], sides: &'static [&'static str]) -> im
     ]
 }
 
-/// All that a lock is made of, on one of the two sides.
+/// Everything that a lock consists of, on one of the two sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     fields: BTreeMap<String, String>,
@@ -225,7 +225,7 @@ impl Pair {
             ("", true, true) if all => &["READ", "WRITE"],
             // What has no counterpart is an error; which one, other tests say.
             ("", true, true) => return expect_error(ours),
-            // To Redisson a lock that nobody has is one that its writer has given back.
+            // To Redisson a lock without a holder is one that its writer has released.
             ("WRITE", _, _) if before.fields.is_empty() => &[],
             ("", false, true) | ("WRITE", _, _) => &["WRITE"],
             ("" | "READ", _, _) => &["READ"],
@@ -269,7 +269,7 @@ impl Pair {
         reply
     }
 
-    /// Redisson's scripts renew one side; our one command renews all that the holder has.
+    /// Redisson's scripts renew one side; our one command renews every hold of the holder.
     fn renew_by_script(&mut self, before: &State, holder: &str, lease: &str) -> Reply {
         if before.is_plain() {
             return self.script(scripts::RENEW, &[THEIRS], &[lease, holder]);

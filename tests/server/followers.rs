@@ -1,5 +1,5 @@
-//! Whoever begins to follow, and whenever: a replica, an AOF file. While nobody does, nothing is replicated, and nobody
-//! notices later.
+//! Replicas and AOF files that begin to follow at any time. Without followers nothing is replicated, and a later
+//! follower sees no difference.
 
 use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn is_followed(client: &mut Client) -> bool {
     client.figure("followed") == 1
 }
 
-fn until_nobody_follows(client: &mut Client) {
+fn until_unfollowed(client: &mut Client) {
     wait_until("the server knows that nobody follows", || !is_followed(client));
 }
 
@@ -18,7 +18,7 @@ fn info(client: &mut Client, section: &str, field: &str) -> i64 {
     client.info(section).number(field)
 }
 
-/// Locks of all kinds, taken and released without a pause until it is told to stop.
+/// Locks of all kinds, acquired and released without a pause until `stop`.
 struct Traffic {
     stop: Arc<AtomicBool>,
     rounds: Arc<AtomicUsize>,
@@ -87,9 +87,9 @@ fn until_the_file_is_begun(client: &mut Client) {
 }
 
 #[test]
-fn what_nobody_was_told_of_counts_as_a_change() {
+fn an_unreplicated_change_counts_as_a_change() {
     let (_server, mut client) = Server::with_client();
-    until_nobody_follows(&mut client);
+    until_unfollowed(&mut client);
     let mut changes = info(&mut client, "persistence", "rdb_changes_since_last_save");
     for command in [
         "RLOCK.ACQUIRE a me 60000",
@@ -114,7 +114,7 @@ fn what_nobody_was_told_of_counts_as_a_change() {
 fn a_replica_that_comes_while_locks_change_has_them_all() {
     let (master, replica) = (Server::start(), replica());
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    until_nobody_follows(&mut ours);
+    until_unfollowed(&mut ours);
     let traffic = Traffic::on(&master);
     replica.follow(&master);
     assert!(is_followed(&mut ours));
@@ -129,7 +129,7 @@ fn replicas_may_come_one_after_the_other() {
     let master = Server::prepare().options(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "1"]).start();
     let replicas = [replica(), replica(), replica()];
     let mut ours = master.client();
-    until_nobody_follows(&mut ours);
+    until_unfollowed(&mut ours);
     let traffic = Traffic::on(&master);
     for replica in &replicas {
         replica.begin_to_follow(&master);
@@ -148,7 +148,7 @@ fn replicas_may_come_one_after_the_other() {
 fn a_replica_that_comes_back_gets_what_it_missed() {
     let (master, replica) = (Server::start(), replica());
     let (mut ours, mut theirs) = (master.client(), replica.client());
-    until_nobody_follows(&mut ours);
+    until_unfollowed(&mut ours);
     replica.follow(&master);
     for round in 1..=3 {
         let traffic = Traffic::on(&master);
@@ -160,13 +160,13 @@ fn a_replica_that_comes_back_gets_what_it_missed() {
     }
 }
 
-/// A master that nobody followed becomes a replica, and a master again. Who followed the same master reads on from it,
-/// without a snapshot, and so without a fork.
+/// A master without followers becomes a replica, and a master again. Another replica of the same master reads on from
+/// it, without a snapshot, and so without a fork.
 #[test]
-fn a_replica_that_is_promoted_tells_those_who_read_on() {
+fn a_promoted_replica_continues_the_stream_of_the_others() {
     let (first, master, other) = (Server::start(), Server::start(), replica());
     let (mut ours, mut theirs) = (first.client(), other.client());
-    until_nobody_follows(&mut ours);
+    until_unfollowed(&mut ours);
     for follower in [&first, &other] {
         follower.follow(&master);
     }
@@ -178,9 +178,9 @@ fn a_replica_that_is_promoted_tells_those_who_read_on() {
     until_alike(&mut ours, &mut theirs);
 }
 
-/// The backlog of a replica that never comes back is given up in the end, and then the next one begins anew.
+/// The backlog of a replica that never returns is freed in the end, and a new one then begins.
 #[test]
-fn nobody_is_told_again_when_the_last_one_has_gone() {
+fn nothing_is_replicated_after_the_last_follower_has_gone() {
     let master = Server::prepare().options(&["--repl-backlog-ttl", "1"]).start();
     let (first, second) = (replica(), replica());
     let mut ours = master.client();
@@ -191,7 +191,7 @@ fn nobody_is_told_again_when_the_last_one_has_gone() {
         Traffic::on(&master).end();
         until_alike(&mut ours, &mut theirs);
         theirs.say("REPLICAOF NO ONE");
-        until_nobody_follows(&mut ours);
+        until_unfollowed(&mut ours);
         Traffic::on(&master).end();
     }
 }
@@ -199,7 +199,7 @@ fn nobody_is_told_again_when_the_last_one_has_gone() {
 #[test]
 fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
     let (server, mut client) = Server::with_client();
-    until_nobody_follows(&mut client);
+    until_unfollowed(&mut client);
     let traffic = Traffic::on(&server);
     client.say("CONFIG SET appendfsync always");
     client.say("CONFIG SET appendonly yes");
@@ -216,7 +216,7 @@ fn an_append_only_file_that_is_begun_while_locks_change_has_them_all() {
 #[test]
 fn an_append_only_file_that_is_begun_in_a_transaction() {
     let (server, mut client) = Server::with_client();
-    until_nobody_follows(&mut client);
+    until_unfollowed(&mut client);
     client.say("CONFIG SET appendfsync always");
     client.transaction(["RLOCK.ACQUIRE a me 600000", "CONFIG SET appendonly yes", "RLOCK.ACQUIRE b me 600000"]);
     until_the_file_is_begun(&mut client);
@@ -240,7 +240,7 @@ fn an_append_only_file_that_was_there_already() {
     assert_eq!(again.client().everything(), all);
 }
 
-/// A file has no subscribers, so it is not told of unlocks; a replica that comes later is.
+/// A file has no subscribers, so unlock messages are not replicated to it; a later replica gets them.
 #[test]
 fn subscribers_of_a_replica_that_comes_to_a_file() {
     let server = Server::prepare().append_only_file().start();
@@ -258,18 +258,18 @@ fn subscribers_of_a_replica_that_comes_to_a_file() {
 
 /// Slots move in more ways than by a replica's snapshot.
 #[test]
-fn in_a_cluster_all_is_told_always() {
+fn in_a_cluster_everything_is_replicated_always() {
     let server = Server::prepare().in_cluster().start();
     let mut client = server.client();
     wait_until("the server could have asked itself", || info(&mut client, "server", "uptime_in_seconds") >= 3);
     assert!(is_followed(&mut client));
 }
 
-/// Who waits is served by events as well, where nobody follows.
+/// Events serve waiters without followers, too.
 #[test]
-fn grants_by_events_are_made_where_nobody_follows() {
+fn grants_by_events_are_made_without_followers() {
     let (server, mut client) = Server::with_client();
-    until_nobody_follows(&mut client);
+    until_unfollowed(&mut client);
     client.say("RLOCK.ACQUIRE a me 600000");
     let mut waiting = start_waiting(&server, "RLOCK.ACQUIRE a you 600000 WAIT 0");
     client.say("DEL a");

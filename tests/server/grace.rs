@@ -1,5 +1,5 @@
-//! After a failover or a restart nobody is let in for as long as a lease may last, if the server is told so: which locks
-//! were granted before, it may not know. What that means for those who wait is in `waiting/grace.rs`.
+//! After a failover or a restart a server with a grace grants no lock to a new holder for as long as a lease may last:
+//! it may not know which locks were granted before. `waiting/grace.rs` has what that means for waiters.
 
 use rlock_testing::{
     Client, Cluster, Reply, Server, ServerVersion, Signal, list, send_signal, start_waiting, text, unix_ms, wait_until,
@@ -47,7 +47,7 @@ fn begin_without_one(client: &mut Client) {
 }
 
 #[test]
-fn who_holds_goes_on_and_nobody_else_is_let_in() {
+fn holders_go_on_and_no_other_is_granted() {
     let (server, mut client) = Server::with_client();
     for (key, acquire) in [("plain", "RLOCK.ACQUIRE"), ("read", "RLOCK.RACQUIRE"), ("write", "RLOCK.WACQUIRE")] {
         assert_eq!(client.say(&format!("{acquire} {key} ann 600000")), Reply::Nil);
@@ -104,7 +104,7 @@ fn is_too_long(reply: &Reply) {
 }
 
 #[test]
-fn each_promotion_and_each_start_begins_one_anew() {
+fn each_promotion_and_each_start_begins_one() {
     let (server, mut client) = started_with("600000");
     let mut last = 0;
     let mut begins_anew = |client: &mut Client| {
@@ -228,7 +228,7 @@ fn the_log_warns_if_a_master_goes_on_that_no_replica_hears_of() {
 
 /// It finds what its replica had said before still in its sockets, and may have been replaced by it.
 #[test]
-fn a_master_that_stood_still_grants_and_renews_nothing_until_it_knows_its_replicas() {
+fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
     // Two: replicas say something once a second, the server rounds to seconds, and so a lag of one is often too much.
     let fences = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
     let server = Server::prepare().options(&fences).start();
@@ -261,7 +261,7 @@ fn a_master_that_stood_still_grants_and_renews_nothing_until_it_knows_its_replic
     }
     assert_eq!(client.hash("gone"), [], "nor is it handed over");
     assert_eq!(late.receive(), Reply::Nil, "whoever waits is served in the end");
-    // The server counts in whole milliseconds, of which the first has begun.
+    // The server counts in whole milliseconds, and the first has begun.
     assert!(thawed.elapsed() > Duration::from_millis(3_999), "a lag of two seconds, and two");
     assert_eq!(client.say("RLOCK.RENEW held ann 50000"), Reply::Int(1));
     assert!(server.log().contains("stood still"), "{}", server.log());

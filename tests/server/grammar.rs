@@ -40,7 +40,7 @@ impl Refusals {
         }
         session.wait_for("RLOCK.WACQUIRE queued ann 600000 WAIT 0", "waiting");
         session.wait_for("RLOCK.RACQUIRE queued bob 600000 WAIT 1", "told");
-        assert_eq!(session.told("WAIT 10000")[0].outcome, "timeout");
+        assert_eq!(session.fetch("WAIT 10000")[0].outcome, "timeout");
         Self { tap: Tap::on(&server), before: state(&mut client), client, session, server }
     }
 
@@ -54,7 +54,7 @@ impl Refusals {
             self.is_as_before();
         }
         assert_eq!(self.tap.drain(), [""; 0], "errors replicate nothing");
-        assert_eq!(self.session.told(""), [], "nor is the session told of them");
+        assert_eq!(self.session.fetch(""), [], "nor is the session told of them");
     }
 
     /// The same for one call, given as words with spaces between them.
@@ -70,7 +70,7 @@ impl Refusals {
     }
 
     /// What is changed from here on is compared with what is there now.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         (self.before, _) = (state(&mut self.client), self.tap.drain());
     }
 }
@@ -210,7 +210,7 @@ fn a_holder_is_up_to_512_bytes_that_fit_the_layout() {
 
 /// One waits there.
 #[test]
-fn who_is_turned_away_has_changed_nothing() {
+fn a_refused_request_has_changed_nothing() {
     let mut refused = Refusals::prepare();
     for options in ["WAIT 0 MAX 1", "max 1 FENCED wait 5", "WAIT 0 MAX 1 SESSION the-session-of-ann t"] {
         for name in ["RLOCK.RACQUIRE", "RLOCK.WACQUIRE"] {
@@ -233,7 +233,7 @@ fn option_words_come_in_any_case_and_order() {
 }
 
 #[test]
-fn a_reader_that_would_wait_for_itself_is_told_so() {
+fn a_reader_that_would_wait_for_itself_gets_an_error() {
     all_refused(&[
         (&["RLOCK.WACQUIRE", "read", "h", "1000", "WAIT", "0"], "DEADLOCK", "holder"),
         (&["RLOCK.WACQUIRE", "read", "h", "1000", "FENCED", "WAIT", "5"], "DEADLOCK", "holder"),

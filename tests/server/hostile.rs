@@ -46,7 +46,7 @@ fn arguments_of_512_mb() {
 
 #[test]
 fn a_key_that_ended_while_writes_are_paused_is_not_written_over() {
-    // The server hides such a key but cannot remove it, and aborts if the key is created anew beside it.
+    // The server hides such a key but cannot remove it, and aborts if the key is created again.
     let mut server = Server::start();
     let (mut client, mut clock) = (server.client(), server.client());
     client.say("DEBUG SET-ACTIVE-EXPIRE 0");

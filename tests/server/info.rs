@@ -1,4 +1,4 @@
-//! INFO and LATENCY: what those who watch a server are told of its locks.
+//! INFO and LATENCY: what monitoring sees of a server's locks.
 
 use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 
@@ -49,7 +49,7 @@ fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
 }
 
 #[test]
-fn waits_are_told_by_how_long_they_were() {
+fn waits_are_counted_by_their_length() {
     let (server, mut client) = Server::with_client();
     let histogram = |client: &mut Client| {
         client.figures([
@@ -86,7 +86,7 @@ fn waits_are_told_by_how_long_they_were() {
 }
 
 #[test]
-fn who_gives_up_is_in_no_histogram() {
+fn a_wait_that_is_given_up_is_in_no_histogram() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     assert!(client.say("RLOCK.ACQUIRE k bob 600000 WAIT 20").as_int() > 0);
@@ -97,7 +97,7 @@ fn who_gives_up_is_in_no_histogram() {
 }
 
 #[test]
-fn the_oldest_of_all_who_wait() {
+fn the_oldest_of_all_waiters() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE a ann 600000");
     client.say("RLOCK.ACQUIRE b ann 600000");
@@ -156,7 +156,7 @@ fn what_takes_long_is_an_event_of_the_latency_monitor() {
 }
 
 #[test]
-fn a_monitor_that_is_off_or_patient_is_told_nothing() {
+fn a_monitor_that_is_off_or_patient_records_nothing() {
     for threshold in ["0", "1000000"] {
         let server = Server::prepare().options(&["--latency-monitor-threshold", threshold]).start();
         let mut client = server.client();

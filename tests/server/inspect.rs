@@ -5,7 +5,7 @@ use rlock_testing::{Client, Reply, Server, Tap, list, start_waiting, text, wait_
 use std::io::Write;
 use std::net::TcpStream;
 
-/// The value behind a name, of a map that is told as a flat list.
+/// The value of a name, in a map that is written as a flat list.
 pub fn of<'a>(map: &'a Reply, name: &str) -> &'a Reply {
     let pairs = map.as_list().chunks(2);
     let mut named = pairs.filter(|pair| pair[0] == text(name)).map(|pair| &pair[1]);
@@ -45,7 +45,7 @@ fn left_ms<'a>(seen: &'a Reply, holder: &str, side: &str) -> &'a Reply {
 }
 
 #[test]
-fn a_lock_that_nobody_holds() {
+fn a_lock_without_a_holder() {
     let (_server, mut client) = Server::with_client();
     let nothing = |token| {
         list([
@@ -141,7 +141,7 @@ fn readers_each_with_their_own_lease() {
 }
 
 #[test]
-fn those_who_wait_in_their_order() {
+fn waiters_in_their_order() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
     let mut waiters = [
@@ -189,7 +189,7 @@ fn a_waiter_on_the_network_has_an_address() {
 }
 
 #[test]
-fn a_count_bounds_what_is_shown_and_not_what_is_told() {
+fn a_count_bounds_the_lists_and_not_the_figures() {
     let (server, mut client) = Server::with_client();
     for number in 0..120 {
         client.say(&format!("RLOCK.RACQUIRE k reader{number} 600000"));
@@ -301,7 +301,7 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
         + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "answer-bytes": nil, "answer-ttl-ms": nil, "waiter-count": 0, "waiters": [], "grace-left-ms": 0}"#;
     assert_eq!(seen(Protocol::Resp3, inspect), map);
     assert_eq!(seen(Protocol::Resp2, inspect), flat(&map));
-    // The same with who waits, and of all queues.
+    // The same with waiters, and of all queues.
     let mut bob = server.client();
     bob.send(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"bob\xfd", b"600000", b"WAIT", b"0"]);
     client.until_waiting(1);

@@ -4,7 +4,7 @@ use rlock_testing::{Reply, Server};
 
 /// Names without a brace are put in braces; names with a brace anywhere are used as they are.
 #[test]
-fn the_keys_beside_a_lock_have_its_name_in_braces() {
+fn the_other_keys_of_a_lock_have_its_name_in_braces() {
     let (_server, mut client) = Server::with_client();
     let without = ["orders", "a:b", "a}b", "sp ace", "100%s%n"].map(|name| (name, format!("{{{name}}}")));
     let with = ["{orders}", "app:{orders}:1", "foo{", "a{}b", "{"].map(|name| (name, name.to_owned()));

@@ -74,8 +74,8 @@ fn a_second_load_says_what_to_remove() {
     assert!(!log.contains("BUG REPORT"), "{log}");
 }
 
-/// Some servers would end: while a rule names a command that goes, while a command waits in a pause for its turn. Others may
-/// do so in a way that nobody knows of yet.
+/// Some servers would crash: while a rule names a removed command, or while a command is postponed by a pause. Others
+/// may do so in other ways.
 #[test]
 fn it_is_never_unloaded() {
     let server = Server::start();

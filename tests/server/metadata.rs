@@ -1,9 +1,9 @@
-//! What the server and its tools are told of the commands: flags, arity, keys, documentation, access rights; and settings.
+//! What the server and its tools see of the commands: flags, arity, keys, documentation, access rights; and settings.
 
 use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
-/// Each command with its arity, its flags but for the one that all modules' have, and what it does to its key if it has one.
-/// Taking back may release locks. Events are told by a server that is a replica by now, and knows no better.
+/// Each command with its arity, its flags without the one that all modules' have, and what it does to its key if it has
+/// one. CANCEL may release locks. A server that has become a replica still delivers events.
 const COMMANDS: [(&str, i64, &str, &str); 15] = [
     ("rlock.acquire", -4, "write denyoom", "RW access update"),
     ("rlock.racquire", -4, "write denyoom", "RW access update"),

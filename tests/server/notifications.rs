@@ -149,8 +149,8 @@ fn events_are_those_that_redissons_listeners_wait_for() {
     }
 }
 
-/// Without a moment in between: who looks right behind the release sees the next holder. After a break, too, the lock is
-/// the next one's alone.
+/// Without a moment in between: a read right after the release sees the next holder. After a break, too, the lock
+/// belongs to the next holder alone.
 fn a_hand_over_is_heard_as_a_release_and_an_acquire(scene: &mut Scene) {
     let mut events = Listener::on(scene.server);
     scene.say("RLOCK.ACQUIRE k ann 600000");

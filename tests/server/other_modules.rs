@@ -1,5 +1,5 @@
-//! What another module is answered that calls the commands: no call of its own ever waits, since nobody may be there any
-//! more when the lock is granted.
+//! The replies to another module that calls the commands: none of its calls waits, since its client may be gone
+//! when the lock is granted.
 
 use rlock_testing::{Reply, Server, debug_module, text, wait_until};
 

@@ -1,4 +1,4 @@
-//! Permits: as many holders at once as each request allows, who waits for one, and what of it others see.
+//! Permits: as many holders at once as each request allows, their waiters, and what others see of them.
 
 use crate::grace::{LONG_MS, begin, end};
 use crate::inspect::of;
@@ -7,12 +7,12 @@ use crate::waiting::{for_all_waiters, median};
 use rlock_testing::{Client, Event, Reply, Server, ServerVersion, Session, Tap, Wanted, text, wait_until};
 
 for_all_waiters!(
-    who_waits_is_let_in_as_permits_are_given_back,
-    nobody_overtakes_whoever_allows_more,
+    waiters_are_granted_as_permits_are_released,
+    no_request_overtakes_a_higher_limit,
     a_permit_that_ends_lets_the_next_in_within_5_ms,
     a_wait_that_ends_tells_when_the_first_permit_ends,
     whatever_takes_permits_away_lets_others_in,
-    nobody_is_let_in_within_a_grace,
+    no_permit_is_granted_within_a_grace,
     a_lock_and_permits_follow_each_other,
 );
 
@@ -55,7 +55,7 @@ fn as_many_have_one_as_the_request_allows() {
 }
 
 #[test]
-fn who_has_one_is_granted_it_again_with_a_new_lease() {
+fn a_holder_is_granted_it_again_with_a_new_lease() {
     let (_server, mut client) = Server::with_client();
     client.say_all(["ann", "bob", "cid"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
     let before = end_of(&mut client, "bob");
@@ -126,9 +126,9 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     }
 }
 
-/// Somebody's scores, or dates of another kind.
+/// Foreign scores, or dates of another kind.
 #[test]
-fn a_sorted_set_of_somebody_elses_is_left_alone() {
+fn a_foreign_sorted_set_is_left_alone() {
     let (server, mut client) = Server::with_client();
     let far = client.time_ms() + 600_000;
     for make in
@@ -271,7 +271,7 @@ fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
     assert_eq!(client.figure("waiters"), 3_000);
     let mut told: Vec<Event> = Vec::new();
     wait_until("all are let in", || {
-        told.extend(ann.told(&format!("WAIT 100 ACK {}", told.last().map_or(0, |last| last.seq))));
+        told.extend(ann.fetch(&format!("WAIT 100 ACK {}", told.last().map_or(0, |last| last.seq))));
         told.len() == MANY
     });
     assert!(told.iter().enumerate().all(|(number, event)| event.ticket == format!("t{number}")), "in their order");
@@ -280,7 +280,7 @@ fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
 
 /// Its own, and not the key's.
 #[test]
-fn a_session_is_told_when_the_permit_ends() {
+fn an_event_says_when_the_permit_ends() {
     let (_server, mut client, mut ann) = Server::with_session();
     client.say_all(["holder 600000", "long 6000000"].map(|who| format!("RLOCK.PACQUIRE k {who} LIMIT 2")));
     ann.wait_for("RLOCK.PACQUIRE k ann 300000 LIMIT 2 WAIT 0", "1");
@@ -305,7 +305,7 @@ fn a_copy_has_permits_of_its_own() {
     assert_eq!(client.say("RLOCK.PACQUIRE k bob 600000 LIMIT 1"), Reply::Nil);
 }
 
-fn who_waits_is_let_in_as_permits_are_given_back(scene: &mut Scene) {
+fn waiters_are_granted_as_permits_are_released(scene: &mut Scene) {
     scene.say_all(["h1", "h2", "h3"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
     let mut line: Vec<_> =
         (0..6).map(|number| scene.wait(&format!("RLOCK.PACQUIRE k w{number} 600000 LIMIT 3 WAIT 0 FENCED"))).collect();
@@ -322,7 +322,7 @@ fn who_waits_is_let_in_as_permits_are_given_back(scene: &mut Scene) {
     assert_eq!(scene.keys(), ["redisson_lock_token:{k}"]);
 }
 
-fn nobody_overtakes_whoever_allows_more(scene: &mut Scene) {
+fn no_request_overtakes_a_higher_limit(scene: &mut Scene) {
     scene.say_all(["h1", "h2", "h3"].map(|holder| format!("RLOCK.PACQUIRE k {holder} 600000 LIMIT 3")));
     let mut few = scene.wait("RLOCK.PACQUIRE k few 600000 LIMIT 2 WAIT 0");
     let mut many = scene.wait("RLOCK.PACQUIRE k many 600000 LIMIT 100 WAIT 0");
@@ -402,7 +402,7 @@ fn whatever_takes_permits_away_lets_others_in(scene: &mut Scene) {
     }
 }
 
-fn nobody_is_let_in_within_a_grace(scene: &mut Scene) {
+fn no_permit_is_granted_within_a_grace(scene: &mut Scene) {
     scene.say_all(["RLOCK.PACQUIRE k ann 600000 LIMIT 2", "RLOCK.PACQUIRE k bob 600000 LIMIT 2"]);
     begin(scene, LONG_MS);
     let mut cid = scene.wait("RLOCK.PACQUIRE k cid 600000 LIMIT 2 WAIT 0");
@@ -428,7 +428,7 @@ fn a_lock_and_permits_follow_each_other(scene: &mut Scene) {
     scene.say("RLOCK.PACQUIRE k ann 600000 LIMIT 1");
     let mut bob = scene.wait("RLOCK.PACQUIRE k bob 600000 LIMIT 1 WAIT 0");
     let mut cid = scene.wait("RLOCK.PACQUIRE k cid 600000 LIMIT 2 WAIT 0");
-    // Somebody puts a lock there.
+    // A foreign command puts a lock there.
     scene.transaction(["DEL k", "HSET k dan 1", "PEXPIRE k 600000"]);
     assert!(bob.outcome().is_error("WRONGKIND"));
     assert!(cid.outcome().is_error("WRONGKIND"));

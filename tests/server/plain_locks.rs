@@ -4,7 +4,7 @@
 use rlock_testing::{LeaseCheck, Reply, Server, wait_until};
 
 #[test]
-fn anyone_else_is_told_how_long_it_is_still_held() {
+fn another_holder_gets_the_remaining_lease() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let end = client.expiry("k");

@@ -78,7 +78,7 @@ fn every_unlock_is_published_once_with_its_message() {
                 ("RLOCK.WACQUIRE k ann 600000", None),
                 ("RLOCK.RACQUIRE k ann 600000", None),
                 ("RLOCK.RELEASE k ann ALL", Some("1")),
-                // Whoever may go on now is woken.
+                // A message wakes every client that can go on now.
                 ("RLOCK.RACQUIRE k ann 600000", None),
                 ("RLOCK.RACQUIRE k bob 600000", None),
                 ("RLOCK.BREAK k", Some("1")),
@@ -97,8 +97,8 @@ fn every_unlock_is_published_once_with_its_message() {
     }
 }
 
-/// A lock that goes to a waiter is not free, so nobody is told; but who sleeps elsewhere until the old lease would have ended
-/// has to know if the new one ends before that.
+/// A lock that goes to a waiter is not free, so no message is published, except if the new lease ends before the old
+/// one would have: clients that sleep elsewhere until that end have to know.
 #[test]
 fn a_hand_over_is_published_where_its_lease_ends_sooner() {
     let (server, mut client) = Server::with_client();

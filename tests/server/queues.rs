@@ -3,7 +3,7 @@
 use crate::inspect::of;
 use rlock_testing::{Client, Reply, Server, list, start_waiting, text, wait_until};
 
-/// Has so many wait for a lock that somebody holds.
+/// Starts this many waits for a lock that has a holder.
 fn queue(server: &Server, key: &str, length: usize) -> Vec<Client> {
     server.client().say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
     (0..length).map(|number| start_waiting(server, &format!("RLOCK.ACQUIRE {key} h{number} 600000 WAIT 0"))).collect()
@@ -43,7 +43,7 @@ fn a_hundred_if_no_count_is_given() {
 }
 
 #[test]
-fn served_counts_from_when_nobody_waited() {
+fn served_counts_since_the_queue_was_empty() {
     let (server, mut client) = Server::with_client();
     let _waiters = queue(&server, "k", 4);
     let served = |client: &mut Client| of(&client.say("RLOCK.QUEUES").as_list()[0], "served").as_int();
@@ -51,7 +51,7 @@ fn served_counts_from_when_nobody_waited() {
     client.say("RLOCK.RELEASE k holder");
     client.say("RLOCK.RELEASE k h0");
     assert_eq!(served(&mut client), 2);
-    // Who gives up is not served.
+    // A wait that is given up is not served.
     let line = client.say("RLOCK.INSPECT k");
     let id = of(&of(&line, "waiters").as_list()[0], "client-id").as_int();
     client.say(&format!("CLIENT KILL ID {id}"));
@@ -63,7 +63,7 @@ fn served_counts_from_when_nobody_waited() {
 }
 
 #[test]
-fn the_oldest_is_the_first_who_still_waits() {
+fn the_oldest_is_the_first_that_still_waits() {
     let (server, mut client) = Server::with_client();
     let mut waiters = queue(&server, "k", 1);
     let before = client.time_ms();
@@ -120,14 +120,14 @@ fn only_what_the_user_may_read() {
 }
 
 #[test]
-fn rights_are_those_of_the_moment_and_of_who_asks() {
+fn rights_are_those_of_the_moment_and_of_the_caller() {
     let mut server = Server::start();
     let (mut admin, mut user) = (server.client(), server.user("ann", "+@all ~*"));
     let _waiters = queue(&server, "k", 1);
     let replies = user.transaction(["RLOCK.QUEUES", "ACL SETUSER ann resetkeys", "RLOCK.QUEUES"]);
     assert_eq!(shown(&replies[0]), [("k", 1)]);
     assert_eq!(replies[2], list([]));
-    // Who deletes itself has no rights any more.
+    // A user that deletes itself has no rights any more.
     for command in ["MULTI", "ACL DELUSER ann", "RLOCK.QUEUES"] {
         user.say(command);
     }

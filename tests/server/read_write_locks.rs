@@ -3,9 +3,9 @@
 
 use rlock_testing::{Client, LeaseCheck, Reply, Server, wait_until};
 
-/// Nobody makes such a lock, so it is told apart from a plain one only where it does not end by itself.
+/// No client makes such a lock, so it differs from a plain one only if it does not end by itself.
 #[test]
-fn a_mode_that_nobody_goes_with_is_no_plain_lock() {
+fn a_mode_without_holds_is_no_plain_lock() {
     let (_server, mut client) = Server::with_client();
     for mode in ["read", "write"] {
         client.run(&["HSET", "k", "mode", mode]);
@@ -93,22 +93,22 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
     assert_eq!(client.say("HLEN k"), Reply::Int(11_001));
 }
 
-/// Whoever comes, goes, renews or dies, by our commands or by Redisson's scripts. Where others have made the lock's lease
-/// longer than all of its holds, or a hold's longer than it, that stays so until fewer readers are left; we never make it end
-/// before one of them.
+/// Readers come, go, renew and die, by our commands or by Redisson's scripts. If others have made the lock's lease
+/// longer than all of its holds, or a hold's longer than the lock's, that stays so until fewer readers are left; our
+/// commands never end it before one of them.
 #[test]
-fn among_many_readers_the_lock_ends_with_the_longest_hold_that_is_left() {
+fn among_many_readers_the_lock_ends_with_the_longest_hold() {
     let (_server, mut client) = Server::with_client();
     for seed in 0..15_u64 {
         client.say("FLUSHALL");
         let foreign_percent = [0, 2, 10][usize::try_from(seed % 3).unwrap()];
         let mut state = seed;
         let mut random = |below: usize| {
-            // A linear congruence: a seed always tells the same story.
+            // A linear congruence: a seed always gives the same history.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             usize::try_from(state >> 33).unwrap() % below
         };
-        // Who came last is mostly who has the longest lease, and is often the first to go.
+        // The latest reader mostly has the longest lease, and is often the first to go.
         let mut latest = Vec::new();
         for step in 0..300 {
             let (anyone, lease) = (random(40), 600_000 + (step + random(20)) * 10_000);

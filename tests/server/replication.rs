@@ -45,7 +45,7 @@ const CASES: [&str; 43] = [
      => HDEL k ann; DEL {k}:ann:rwlock_timeout:1",
     "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; RLOCK.RELEASE k ann ALL \
      => DEL k; DEL {k}:ann:rwlock_timeout:1; PUBLISH redisson_rwlock:{k} 1",
-    // A hold that only a foreign client can have put beside a writer's stays.
+    // A hold next to a writer's, which only a foreign client can have put there, stays.
     "RLOCK.WACQUIRE k ann 1000000; RLOCK.RACQUIRE k ann 1000000; HSET k foreign 1; RLOCK.RELEASE k ann ALL \
      => HDEL k ann:write; HDEL k ann; HSET k mode read; DEL {k}:ann:rwlock_timeout:1; PUBLISH redisson_rwlock:{k} 1",
     "RLOCK.ACQUIRE k ann 1000000 FENCED; RLOCK.ACQUIRE k ann 1000000; RLOCK.BREAK k \
@@ -112,7 +112,7 @@ fn each_change_replicates_as_plain_commands() {
 
 /// A configuration may take RESTORE away.
 #[test]
-fn without_restore_a_lock_is_told_of_in_the_commands_that_make_it() {
+fn without_restore_a_lock_is_replicated_as_the_commands_that_make_it() {
     let server = Server::prepare().options(&["--rename-command", "RESTORE", "hidden"]).start();
     let mut client = server.client();
     let mut tap = Tap::on(&server);

@@ -9,9 +9,9 @@ fn selected(client: &mut Client) -> String {
     database.expect("the server tells the database").to_owned()
 }
 
-/// Of a lock in database 1, by a client of database 0: the waiters behind the ticket are let in.
+/// A ticket of a lock in database 1, cancelled by a client of database 0: the waiters behind it are granted.
 #[test]
-fn a_ticket_of_another_database_is_taken_back_from_here() {
+fn a_ticket_of_another_database_is_cancelled_from_here() {
     let server = Server::start();
     let mut there = server.client();
     there.say("SELECT 1");
@@ -75,8 +75,8 @@ fn a_lock_of_another_database_is_freed_from_here() {
     }
 }
 
-/// Valkey 8.1 and 9.0 themselves leave a client in the database that it has copied or moved a key to, while any module
-/// listens to what becomes of keys; so it is not to be seen there whose doing it is.
+/// Valkey 8.1 and 9.0 themselves leave a client in the database to which it has copied or moved a key, while any module
+/// listens to key events; so the test shows nothing there.
 #[test]
 fn a_key_is_put_over_a_lock_of_another_database() {
     if ServerVersion::under_test().moves_clients() {
@@ -100,7 +100,7 @@ fn a_key_is_put_over_a_lock_of_another_database() {
     }
 }
 
-/// Those whose time is up, or whose lock's lease ends, in one database, are served by a timer that went off for another.
+/// A timer for another database serves waits and leases that end in this one.
 #[test]
 fn timers_leave_every_client_where_it_is() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Several locks at once, all or none: what is granted, who waits and is passed meanwhile, and what of it others see.
+//! Several locks at once, all or none: grants, waits that are overtaken meanwhile, and what others see.
 
 use crate::cluster::node;
 use crate::grace::{LONG_MS, begin, end};
@@ -8,14 +8,14 @@ use crate::waiting::{for_all_waiters, median};
 use rlock_testing::{Client, Event, Reply, Server, ServerVersion, Tap, Wanted, list, start_waiting, text, wait_until};
 
 for_all_waiters!(
-    whoever_waits_is_let_in_when_the_last_lock_is_free,
-    the_end_of_the_last_lease_lets_in_within_5_ms,
-    whoever_waits_is_passed_four_times_at_most,
+    a_set_is_granted_when_the_last_lock_is_free,
+    the_end_of_the_last_lease_grants_within_5_ms,
+    a_set_is_overtaken_four_times_at_most,
     sets_with_the_same_locks_come_in_order,
-    a_wait_that_ends_tells_what_is_left_longest,
-    whoever_leaves_leaves_all_queues,
+    a_wait_that_ends_replies_the_longest_lease,
+    a_waiter_that_leaves_leaves_all_queues,
     a_grace_keeps_all_out,
-    a_full_server_lets_nobody_in,
+    a_full_server_grants_nothing,
     a_lock_that_becomes_another_kind_ends_the_wait,
 );
 
@@ -209,7 +209,7 @@ fn people_on_call_see_how_many_locks_a_waiter_waits_for() {
 }
 
 #[test]
-fn a_session_is_told_once_and_of_the_shortest_lease() {
+fn a_session_gets_one_event_with_the_shortest_lease() {
     let (_server, mut client, mut ann) = Server::with_session();
     counters_are_ahead(&mut client, [1, 6]);
     let (ask, more) = ("RLOCK.MACQUIRE 2 a b ann 600000", "WAIT 0 FENCED");
@@ -230,7 +230,7 @@ fn a_session_is_told_once_and_of_the_shortest_lease() {
     }
     assert_eq!(client.figures(["tickets", "waits"]), [1, 1]);
     client.say_all(["RLOCK.RELEASE a holder", "RLOCK.RELEASE b holder"]);
-    // A lease that is changed before the event is told.
+    // A lease that changes before the event is delivered.
     client.say("RLOCK.RENEW b ann 100000");
     let told = ann.call("WAIT 0");
     let tokens = list([2, 7].map(|number| Reply::Int(AHEAD + number)));
@@ -239,16 +239,16 @@ fn a_session_is_told_once_and_of_the_shortest_lease() {
     let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };
     assert!((90_000..=100_000).contains(&ends_in), "{ends_in}");
     assert_eq!(ann.ask(&format!("{ask} {more}"), "1"), text("WAITING"), "until it is acknowledged");
-    assert_eq!(ann.told("ACK 1"), []);
+    assert_eq!(ann.fetch("ACK 1"), []);
     assert_eq!(ann.ask("RLOCK.MACQUIRE 2 c d ann 600000 WAIT 0", "2"), Reply::Nil, "at once, and no event");
     client.say("RLOCK.ACQUIRE e holder 600000");
     ann.wait_for("RLOCK.MACQUIRE 2 f e ann 600000 WAIT 0", "3");
     client.say("RLOCK.RELEASE e holder");
-    assert_eq!(ann.told("WAIT 0"), [Event::granted(2, "3", None)]);
+    assert_eq!(ann.fetch("WAIT 0"), [Event::granted(2, "3", None)]);
 }
 
 #[test]
-fn whoever_dies_untold_gives_back_all_locks() {
+fn a_client_that_dies_before_its_reply_releases_all_locks() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE b holder 600000");
     let dead = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c dead 600000 WAIT 0");
@@ -263,9 +263,9 @@ fn whoever_dies_untold_gives_back_all_locks() {
     wait_until("the other lock is free", || client.keys() == ["b", "c"]);
 }
 
-/// Nobody is there to be told, so others get the locks; and then it is served as the first.
+/// It cannot be notified, so others get the locks; later it is served as the first.
 #[test]
-fn an_unattended_set_is_passed_over_and_comes_back() {
+fn an_unattended_set_is_skipped_and_comes_back() {
     let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE b holder 600000");
     ann.wait_for("RLOCK.MACQUIRE 2 a b ann 600000 WAIT 0", "1");
@@ -279,10 +279,10 @@ fn an_unattended_set_is_passed_over_and_comes_back() {
     client.say("RLOCK.RELEASE b holder");
     assert_eq!(client.say("RLOCK.ACQUIRE b bob 600000"), Reply::Nil);
     let mut behind = start_waiting(&server, "RLOCK.MACQUIRE 2 b a cid 600000 WAIT 0");
-    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.fetch(""), []);
     client.say("RLOCK.RELEASE a bob");
     client.say("RLOCK.RELEASE b bob");
-    assert_eq!(ann.told("WAIT 0"), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.fetch("WAIT 0"), [Event::granted(1, "1", None)]);
     assert_eq!(counts(&mut client, ["a", "b"]), ["{ann:1}"; 2]);
     client.say_all(["RLOCK.RELEASE a ann", "RLOCK.RELEASE b ann"]);
     assert_eq!(behind.receive(), Reply::Nil);
@@ -332,13 +332,13 @@ fn on_a_node_of_a_cluster_a_transaction_touches_only_its_own_keys() {
     }
 }
 
-/// A scene in which a set of bob's waits for both locks, of which ann has the second.
+/// A scene in which a set of bob's waits for both locks, while ann holds the second.
 fn waits_for_both(scene: &mut Scene) -> Waiter {
     scene.say("RLOCK.ACQUIRE b ann 600000");
     scene.wait("RLOCK.MACQUIRE 2 a b bob 600000 WAIT 0")
 }
 
-fn whoever_waits_is_let_in_when_the_last_lock_is_free(scene: &mut Scene) {
+fn a_set_is_granted_when_the_last_lock_is_free(scene: &mut Scene) {
     for free in [
         "RLOCK.RELEASE b ann",
         "RLOCK.BREAK b",
@@ -384,8 +384,8 @@ fn whoever_waits_is_let_in_when_the_last_lock_is_free(scene: &mut Scene) {
     }
 }
 
-/// The ends are said beforehand: a test that stands still makes a round late, and takes no other round's end for its own.
-fn the_end_of_the_last_lease_lets_in_within_5_ms(scene: &mut Scene) {
+/// The ends are set in advance: if the test stalls, a round is late, and does not take another round's end for its own.
+fn the_end_of_the_last_lease_grants_within_5_ms(scene: &mut Scene) {
     const ROUNDS: i64 = 10;
     let mut wanted = Wanted::by(scene.server.id());
     let late: Vec<_> = (1..=ROUNDS)
@@ -405,7 +405,7 @@ fn the_end_of_the_last_lease_lets_in_within_5_ms(scene: &mut Scene) {
     assert!(median(late.clone()) <= 5, "{late:?}");
 }
 
-fn whoever_waits_is_passed_four_times_at_most(scene: &mut Scene) {
+fn a_set_is_overtaken_four_times_at_most(scene: &mut Scene) {
     let mut bob = waits_for_both(scene);
     for number in 0..3 {
         assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil);
@@ -449,7 +449,7 @@ fn sets_with_the_same_locks_come_in_order(scene: &mut Scene) {
     }
 }
 
-fn a_wait_that_ends_tells_what_is_left_longest(scene: &mut Scene) {
+fn a_wait_that_ends_replies_the_longest_lease(scene: &mut Scene) {
     scene.say_all(["RLOCK.ACQUIRE a ann 300000", "RLOCK.ACQUIRE b ann 600000"]);
     let mut bob = scene.wait("RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 20");
     let outcome = bob.outcome();
@@ -462,7 +462,7 @@ fn a_wait_that_ends_tells_what_is_left_longest(scene: &mut Scene) {
     cid.is_granted();
 }
 
-fn whoever_leaves_leaves_all_queues(scene: &mut Scene) {
+fn a_waiter_that_leaves_leaves_all_queues(scene: &mut Scene) {
     let mut kept_out = Vec::new();
     for number in 0..2 {
         let bob = waits_for_both(scene);
@@ -494,7 +494,7 @@ fn a_grace_keeps_all_out(scene: &mut Scene) {
     assert_eq!(counts(scene, ["a", "b", "c"]), ["{ann:1}", "{ann:2}", "{bob:1}"]);
 }
 
-fn a_full_server_lets_nobody_in(scene: &mut Scene) {
+fn a_full_server_grants_nothing(scene: &mut Scene) {
     let mut bob = waits_for_both(scene);
     scene.say("CONFIG SET maxmemory 1");
     assert!(scene.say("RLOCK.MACQUIRE 2 c d ann 600000").as_error().starts_with("OOM"));

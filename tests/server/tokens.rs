@@ -26,7 +26,7 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
         client.say("RLOCK.ACQUIRE k holder 600000");
         session.wait_for("RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED", "ticket");
         client.say(free);
-        let told = session.until_told(1);
+        let told = session.until_fetched(1);
         let next = counter(&mut client);
         assert_eq!(told, [Event::granted(number, "ticket", Some(next))], "{free}: to a ticket");
         assert!(given < next, "{free}: {next} after {given}");
@@ -101,7 +101,7 @@ fn tokens_grow_on_though_the_counter_is_gone() {
         ["DEL redisson_lock_token:{k}", "FLUSHALL", "SET redisson_lock_token:{k} 7", "RENAME redisson_lock_token:{k} x"]
     {
         for _ in 0..20 {
-            // Sent together: what is left of one grant cannot come into the same µs.
+            // Sent together, so that the grants come as close as possible: two cannot fall into one µs.
             let acquire = ["RLOCK.ACQUIRE", "k", "ann", "600000", "FENCED"];
             client.send(&acquire);
             client.send(&loss.split(' ').collect::<Vec<_>>());
@@ -132,7 +132,7 @@ fn tokens_grow_on_over_a_restart_without_a_data_set_and_a_failover() {
     assert!(after < promoted, "{promoted} after {after}");
 }
 
-/// As on a server whose clock was put back.
+/// As on a server after its clock was set back.
 #[test]
 fn a_counter_ahead_of_the_time_goes_on_by_one() {
     let (_server, mut client) = Server::with_client();
@@ -144,7 +144,7 @@ fn a_counter_ahead_of_the_time_goes_on_by_one() {
 }
 
 #[test]
-fn followers_are_told_the_token_itself() {
+fn followers_get_the_token_itself() {
     let (server, mut client) = Server::with_client();
     let mut tap = Tap::on(&server);
     client.say("SET redisson_lock_token:{k} 7 PXAT 9999999999999");

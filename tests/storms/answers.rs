@@ -29,7 +29,7 @@ const SHORT_SILENCE: Duration = Duration::from_millis(100);
 
 const ROOM: Setting = Setting { options: "--maxclients 2000", ..AS_IT_COMES };
 
-/// A server whose lock `gate` has a leader, and callers that wait for its answer.
+/// A server with a leader of the lock `gate`, and callers that wait for its answer.
 struct Flight {
     scene: Scene,
     callers: Vec<Caller>,
@@ -155,7 +155,7 @@ fn to_the_tickets_of_ten_sessions() {
         let grown = flight.grown();
         let mut told = Vec::new();
         wait_until("all are told", || {
-            told.extend(process.told());
+            told.extend(process.fetch());
             told.len() >= count
         });
         assert!(told.iter().all(|event| event.outcome == "answered" && event.value == Reply::Nil));

@@ -1,5 +1,4 @@
-//! Processes that do not keep to what a session is for: nobody else waits for them, and they take so much memory and no
-//! more.
+//! Processes that misuse their sessions: no other client waits for them, and their memory is bounded.
 
 use crate::one_lock::LEASE_MS;
 use crate::scene::Scene;
@@ -25,12 +24,12 @@ fn is_full(answer: &Reply) -> bool {
     matches!(answer, Reply::Error(line) if line.starts_with("QUEUEFULL "))
 }
 
-/// Somebody else's ticket is served in the time that it takes to say so.
+/// Another session's ticket is served without delay.
 fn others_are_served(scene: &mut Scene, session: &mut Session) {
     assert_eq!(scene.client.say(&format!("RLOCK.ACQUIRE other holder {LEASE_MS}")), Reply::Nil);
     session.wait_for(&format!("RLOCK.ACQUIRE other ann {LEASE_MS} WAIT 0"), "1");
     assert_eq!(scene.client.say("RLOCK.RELEASE other holder"), Reply::Int(1));
-    let told = session.until_told(1);
+    let told = session.until_fetched(1);
     assert_eq!((told[0].ticket.as_str(), told[0].outcome.as_str()), ("1", "granted"));
     assert_eq!(scene.client.say("RLOCK.RELEASE other ann"), Reply::Int(1));
 }
@@ -75,7 +74,7 @@ fn one_that_never_reads_its_events() {
     storm.calm(&mut scene).report(LONGEST_SILENCE, &figures);
 }
 
-/// It reads what it is told so slowly that the server could think it does not.
+/// It reads its events so slowly that the server could think it does not.
 #[test]
 fn one_that_reads_a_byte_now_and_then() {
     let _alone = alone();
@@ -88,7 +87,7 @@ fn one_that_reads_a_byte_now_and_then() {
     let storm = scene.storm_of(&format!("{count} tickets"), "a process reads a byte now and then");
     let mut slow = UnixStream::connect(scene.server.socket()).unwrap();
     slow.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Calls enough, of which none acknowledges anything.
+    // Enough calls, without any acknowledgement.
     let call = format!("RLOCK.EVENTS {} TTL 3000 WAIT 0\r\n", process.session(0));
     slow.write_all(call.repeat(100).as_bytes()).unwrap();
     let mut blocked: Vec<_> = (0..20)
@@ -135,7 +134,7 @@ fn one_that_opens_sessions_in_a_loop() {
         let answers = bad.say_all(calls.collect::<Vec<_>>());
         let refused = answers.iter().filter(|answer| is_full(answer));
         opened += 1_000 - refused.count();
-        // Those whose time is over make room for more; after three times as many it is enough.
+        // Ended sessions make room for more; after three times the maximum it is enough.
         if round * 1_000 >= 3 * most {
             break;
         }
@@ -151,10 +150,10 @@ fn one_that_opens_sessions_in_a_loop() {
     storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));
 }
 
-/// It acknowledges nothing, and takes back all but the first and the last of what it was told. The rest is freed at once, and
+/// It acknowledges nothing, and cancels all but the first and the last of its events. The rest is freed at once, and
 /// counts no more: the gaps that stay are those of a few events.
 #[test]
-fn one_that_takes_back_what_it_does_not_acknowledge() {
+fn one_that_cancels_what_it_does_not_acknowledge() {
     const AT_ONCE: usize = 500;
     let _alone = alone();
     let (mut scene, count) = (Scene::with(0, AS_IT_COMES), size(40_000));

@@ -1,13 +1,13 @@
-//! Waits whose time is up within a moment.
+//! Waits that end almost at the same time.
 
 use crate::alone;
-use crate::one_lock::{CROWD, LATE_MS, LEASE_MS, LONGEST_SILENCE, held_by};
+use crate::one_lock::{BATCH, LATE_MS, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
 use rlock_testing::Reply;
 
-/// How long it takes until all wait. On a busy machine it may be longer; who asks after that waits for the least that there
-/// is, and the moment in which all are due is longer by that.
+/// How long it takes until all wait. On a busy machine it may be longer; later requests then wait for the minimum, and
+/// their deadlines are spread by that.
 const ASKING_MS: i64 = 3_000;
 
 /// So many ask before the clock is read again: a wait is as long as it takes from then.
@@ -23,7 +23,7 @@ fn waits_for_one_lock() {
 #[test]
 fn waits_for_different_locks() {
     let _alone = alone();
-    let mut scene = Scene::with(CROWD, AS_IT_COMES);
+    let mut scene = Scene::with(BATCH, AS_IT_COMES);
     let taken = (0..scene.size()).map(|number| format!("RLOCK.ACQUIRE gate:{number} holder {LEASE_MS}"));
     assert!(scene.client.say_all(taken).iter().all(|reply| *reply == Reply::Nil));
     time_is_up(&mut scene, "waits for different locks end", |number| format!("gate:{number}"));
@@ -38,7 +38,7 @@ fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
         let wait = (time_is_up - now).max(1);
         for number in first..scene.size().min(first + ASK_AT_ONCE) {
             let key = key(number);
-            scene.crowd.say(number, &format!("RLOCK.ACQUIRE {key} waiter:{number} {LEASE_MS} WAIT {wait}"));
+            scene.batch.say(number, &format!("RLOCK.ACQUIRE {key} waiter:{number} {LEASE_MS} WAIT {wait}"));
         }
         now = scene.client.time_ms();
         moment_ms = moment_ms.max(now + wait - time_is_up);
@@ -46,7 +46,7 @@ fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
     let storm = scene.storm(name);
     let seen = storm.pass(scene);
     let ends = scene.client.say_all((0..scene.size()).map(|number| format!("PEXPIRETIME {}", key(number))));
-    // What is left of a lock tells when it was looked at.
+    // The remaining lease in a reply shows when it was read.
     let told: Vec<_> = scene
         .answers()
         .zip(&ends)

@@ -22,7 +22,7 @@ impl Follower {
     }
 }
 
-/// All that there is, and when each of the keys ends, which the digest does not tell.
+/// The whole data set, and when each of the keys ends, which the digest does not show.
 pub fn contents(client: &mut Client, keys: &[String]) -> (Reply, String, Vec<Reply>) {
     let ends = client.say_all(keys.iter().map(|key| format!("PEXPIRETIME {key}")));
     (client.say("DBSIZE"), client.digest(), ends)

@@ -40,7 +40,7 @@ fn by_unlink_in_a_transaction() {
     });
 }
 
-/// Each release hands over in its own step, so when the last is answered nobody waits.
+/// Each release hands over in its own step, so after the last reply no client waits.
 #[test]
 fn by_a_burst_of_releases() {
     by("a burst of releases", FAST, |locks| {
@@ -61,8 +61,8 @@ fn by(name: &str, setting: Setting, free: impl Fn(&mut ManyLocks)) {
     });
 }
 
-/// A full server evicts locks, and grants none of them before there is memory again. Who waits for a lock that was not
-/// evicted waits on.
+/// A full server evicts locks, and grants none of them before there is memory again. Waiters of other locks go on
+/// waiting.
 #[test]
 fn by_eviction() {
     let _alone = alone();
@@ -71,18 +71,18 @@ fn by_eviction() {
     locks.hold_and_wait();
     locks.free("eviction", LATE_MS, |locks| {
         let (all, half) = (locks.keys.len(), as_i64(locks.keys.len() / 2));
-        let (client, crowd) = (&mut locks.scene.client, &mut locks.scene.crowd);
+        let (client, batch) = (&mut locks.scene.client, &mut locks.scene.batch);
         client.say("CONFIG SET maxmemory 1");
         wait_until("half of the locks are evicted", || client.info("stats").number("evicted_keys") >= half);
-        assert_eq!(crowd.answered(), 0, "a full server grants nothing");
+        assert_eq!(batch.answered(), 0, "a full server grants nothing");
         let fit = client.time_ms();
         client.say("CONFIG SET maxmemory 0");
         let evicted = usize::try_from(client.info("stats").number("evicted_keys")).unwrap();
-        assert_eq!(crowd.collect(evicted), evicted, "each lock that was evicted is granted");
+        assert_eq!(batch.collect(evicted), evicted, "each lock that was evicted is granted");
         assert_eq!(client.figure("waiters"), as_i64(all - evicted));
         println!("{evicted} locks of {all} are evicted");
 
-        let is_granted: Vec<_> = crowd.answers().map(|answer| answer.is_some()).collect();
+        let is_granted: Vec<_> = batch.answers().map(|answer| answer.is_some()).collect();
         let holders = locks.say_for_each(|key| format!("HKEYS {key}"));
         for (holder, is_granted) in holders.iter().zip(&is_granted) {
             assert_eq!(holder.words(), [if *is_granted { "waiter" } else { "holder" }]);

@@ -7,9 +7,8 @@ use crate::scene::Freed;
 use crate::setting::{AOF, AS_IT_COMES, FAST_CHORES, SLOW_CHORES, Setting, WITH_AOF, WITH_REPLICA};
 use rlock_testing::Reply;
 
-/// How much later than its lease's end a grant may come, however many end with it. Who waits for a lock knows its holder's
-/// lease and counts on it; a quarter of a second is what it may be off under the worst load, and 10,000 grants of some 20 µs
-/// each fit in.
+/// How much later than its lease's end a grant may come, however many end with it. Waiters know the holder's lease and
+/// count on it; a quarter of a second is the limit under the worst load, and 10,000 grants of some 20 µs each fit in.
 const LATE_MS: i64 = 250;
 
 /// The same where each lock's end and each grant is written to a file or sent to a replica as well, which takes the server
@@ -29,7 +28,7 @@ fn ten_thousand_leases_that_end_together_five_times() {
     rounds(5, LATE_MS, &mut ManyLocks::with(AS_IT_COMES));
 }
 
-/// Keys whose time is over are found by who touches them, or by the server's own chores: each way its own way in.
+/// The server finds expired keys by an access or by its own chores: each has its own way into the module.
 #[test]
 fn however_eager_the_server_is_to_expire() {
     let _alone = alone();

@@ -1,23 +1,23 @@
 //! Waits that end without the lock and before their time: all at once.
 
-use crate::one_lock::{CROWD, LEASE_MS, LONGEST_SILENCE, held_by};
+use crate::one_lock::{BATCH, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
 use crate::{alone, is_ok};
-use rlock_testing::{Crowd, Reply, free_port};
+use rlock_testing::{Batch, Reply, free_port};
 
-/// As a replica it grants nobody anything. Who is sent away is told, or cut off by servers that do so themselves.
+/// A replica grants no locks. Waiters get an error, or are cut off by servers that do so themselves.
 #[test]
-fn a_crowd_that_a_demotion_sends_away() {
+fn a_demotion_sends_all_waiters_away() {
     let _alone = alone();
     let mut scene = held_by("RLOCK.ACQUIRE");
     // Half of them are clients that can be redirected, which some servers leave to the module. Others do not know the word.
     let redirected = (0..scene.size()).filter(|number| number % 2 == 0);
-    let count = redirected.map(|number| scene.crowd.say(number, "CLIENT CAPA redirect")).count();
-    assert_eq!(scene.crowd.collect(count), count);
+    let count = redirected.map(|number| scene.batch.say(number, "CLIENT CAPA redirect")).count();
+    assert_eq!(scene.batch.collect(count), count);
     wait_for_the_gate(&mut scene);
     let storm = scene.storm("a demotion");
-    // Nobody is there.
+    // No server is there.
     let master = free_port();
     assert!(is_ok(&scene.client.say(&format!("REPLICAOF 127.0.0.1 {master}"))));
     scene.client.until_waiting(0);
@@ -30,23 +30,23 @@ fn a_crowd_that_a_demotion_sends_away() {
 }
 
 #[test]
-fn a_crowd_that_hangs_up() {
+fn a_batch_that_hangs_up() {
     let _alone = alone();
     let mut scene = held_by("RLOCK.ACQUIRE");
     wait_for_the_gate(&mut scene);
-    hang_up(&mut scene, "a crowd hangs up at one lock");
+    hang_up(&mut scene, "a batch hangs up at one lock");
     assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
     assert_eq!(scene.client.keys(), [""; 0], "nobody is there to be granted it");
 }
 
 #[test]
-fn a_crowd_that_hangs_up_at_many_locks() {
+fn a_batch_that_hangs_up_at_many_locks() {
     let _alone = alone();
-    let mut scene = Scene::with(CROWD, AS_IT_COMES);
+    let mut scene = Scene::with(BATCH, AS_IT_COMES);
     let taken = (0..scene.size()).map(|number| format!("RLOCK.ACQUIRE gate:{number} holder {LEASE_MS}"));
     assert!(scene.client.say_all(taken).iter().all(|reply| *reply == Reply::Nil));
     scene.wait(|number| format!("RLOCK.ACQUIRE gate:{number} waiter {LEASE_MS} WAIT 0"));
-    hang_up(&mut scene, "a crowd hangs up at as many locks");
+    hang_up(&mut scene, "a batch hangs up at as many locks");
 }
 
 /// Each request takes the place of the one before, which is answered at once; the last one waits.
@@ -56,10 +56,10 @@ fn one_holder_that_asks_thousands_of_times() {
     let mut scene = held_by("RLOCK.ACQUIRE");
     let storm = scene.storm("one holder asks again and again");
     for number in 0..scene.size() {
-        scene.crowd.say(number, &format!("RLOCK.ACQUIRE gate same {LEASE_MS} WAIT 0"));
+        scene.batch.say(number, &format!("RLOCK.ACQUIRE gate same {LEASE_MS} WAIT 0"));
     }
     let earlier = scene.size() - 1;
-    assert_eq!(scene.crowd.collect(earlier), earlier, "all but the last are answered");
+    assert_eq!(scene.batch.collect(earlier), earlier, "all but the last are answered");
     assert_eq!(scene.client.figure("waiters"), 1);
     assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
     storm.pass(&mut scene).report(LONGEST_SILENCE, "");
@@ -76,7 +76,7 @@ fn wait_for_the_gate(scene: &mut Scene) {
 
 fn hang_up(scene: &mut Scene, name: &str) {
     let storm = scene.storm(name);
-    drop(std::mem::replace(&mut scene.crowd, Crowd::connect(&scene.server, 0)));
+    drop(std::mem::replace(&mut scene.batch, Batch::connect(&scene.server, 0)));
     scene.client.until_waiting(0);
     storm.calm(scene).report(LONGEST_SILENCE, "");
 }

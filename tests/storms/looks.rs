@@ -19,7 +19,7 @@ fn ten_thousand_locks_that_are_waited_for_and_never_end() {
     let mut locks = ManyLocks::with(AS_IT_COMES);
     locks.hold();
     assert!(locks.say_for_each(|key| format!("PERSIST {key}")).iter().all(|reply| *reply == Reply::Int(1)));
-    // The same locks and the same connections, but nobody waits.
+    // The same locks and the same connections, but no waiters.
     let idle = percent_of_a_processor(&mut locks);
     locks.wait();
     let waited_for = percent_of_a_processor(&mut locks);
@@ -27,12 +27,12 @@ fn ten_thousand_locks_that_are_waited_for_and_never_end() {
     println!(
         "{count} locks without an end: {idle:.2} % of a processor if nobody waits, {waited_for:.2} % if one waits for each"
     );
-    assert_eq!(locks.scene.crowd.answered(), 0, "all wait");
+    assert_eq!(locks.scene.batch.answered(), 0, "all wait");
     assert_eq!(locks.scene.client.figure("waiters"), i64::try_from(count).unwrap());
     assert!(waited_for <= idle + MOST_PERCENT, "{waited_for:.2} % beside {idle:.2} %");
 }
 
-/// What the server takes while nobody asks it for anything.
+/// What the server takes while no client asks it for anything.
 fn percent_of_a_processor(locks: &mut ManyLocks) -> f64 {
     let (before, since) = (used_seconds(locks), Instant::now());
     // There is no condition to wait for: it is time itself that is measured.

@@ -1,7 +1,7 @@
-//! What happens to everyone when thousands who wait are freed, told or sent away at the same moment.
+//! Thousands of waiters that are granted, notified or sent away at the same moment, and what it costs all clients.
 //!
-//! A binary of its own, since such a crowd needs the machine for itself: one test runs at a time, each on a server of its
-//! own. Every round prints what it measured: `cargo test --test storms -- --nocapture`.
+//! A binary of its own, since such a batch needs the machine for itself: one test runs at a time, each on its own
+//! server. Every round prints its measurements: `cargo test --test storms -- --nocapture`.
 #![allow(clippy::unwrap_used)]
 
 mod answers;
@@ -20,12 +20,12 @@ mod session_ends;
 mod setting;
 mod tickets;
 
-use rlock_testing::{Reply, crowd_of};
+use rlock_testing::{Reply, batch_of};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The longest that anyone may have to wait for an answer while a crowd is served. A server that is silent for so long is
-/// taken for dead by who watches it. On a quiet machine it is far less; here others may have the processors.
+/// How long any client may have to wait for an answer while a batch is served. A monitor takes a server that is silent
+/// for longer for dead. On a quiet machine it is far less; here other processes may have the processors.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// One storm at a time: two would tell of each other.
@@ -36,8 +36,8 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// How many clients a storm has, of those that are wanted of the module as it is shipped. The bounds are its bounds; a debug
 /// build, which checks itself for other things, takes several times as long for each client and gets a quarter of them.
-fn crowd_size(wanted: usize) -> usize {
-    crowd_of(size(wanted))
+fn batch_size(wanted: usize) -> usize {
+    batch_of(size(wanted))
 }
 
 /// The same of what takes no connection.
@@ -46,8 +46,8 @@ fn size(wanted: usize) -> usize {
     if is_debug_build { wanted / 4 } else { wanted }
 }
 
-/// By how much the bounds are wider on a server that was built to check itself, and takes several times as long for all that
-/// it does: `RLOCK_SLOWNESS`, as whoever built it says.
+/// The factor of the bounds on a server that was built to check itself, and is several times slower: `RLOCK_SLOWNESS`,
+/// set by the build.
 fn slowness() -> u32 {
     std::env::var("RLOCK_SLOWNESS").map_or(1, |times| times.parse().expect("a number"))
 }

@@ -1,4 +1,4 @@
-//! As many locks as there are clients in the crowd: one holder has them all, and for each one client waits.
+//! As many locks as clients in the batch: one holder has them all, and each lock has one waiter.
 
 use crate::follower::Follower;
 use crate::scene::{Freed, Scene};
@@ -6,7 +6,7 @@ use crate::setting::Setting;
 use crate::{LONGEST_SILENCE, is_ok};
 use rlock_testing::Reply;
 
-/// What each of the crowd takes its lock for, and by which the moment of its grant is known afterwards.
+/// The lease of each waiter, by which the moment of its grant is known afterwards.
 const LEASE_MS: i64 = 600_000;
 
 const LOCKS: usize = 10_000;
@@ -45,9 +45,9 @@ impl ManyLocks {
         self.scene.client.say_all(self.keys.iter().map(|key| command(key)))
     }
 
-    /// Has the locks freed, and waits until everyone is served. `free` tells of each lock when it was free, by the server's
-    /// clock, and when the time began that a grant may take. By that clock it is judged: a crowd that reads slowly makes
-    /// no difference.
+    /// Frees the locks, and waits until all waiters are served. `free` returns for each lock when it was free, by the
+    /// server's clock, and when the time for its grant began. By that clock it is judged: a batch that reads slowly
+    /// makes no difference.
     pub fn free(&mut self, name: &str, late_ms: i64, free: impl FnOnce(&mut Self) -> Vec<Freed>) {
         let storm = self.scene.storm(name);
         let freed = free(self);
@@ -62,7 +62,7 @@ impl ManyLocks {
         }
     }
 
-    /// Nobody has a lock any more.
+    /// Removes all locks.
     pub fn clear(&mut self) {
         assert!(is_ok(&self.scene.client.say("FLUSHALL")));
     }

@@ -1,12 +1,12 @@
-//! Readers that are let in together, thousands of them.
+//! Thousands of readers that are granted together.
 
 use crate::one_lock::{LATE_MS, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::{Scene, Seen};
 use crate::{alone, as_i64};
 use rlock_testing::{Client, Reply};
 
-/// The queue's order holds for each of them, and for who comes while they are being let in: a writer is behind them all,
-/// and a reader that does not wait is refused, since a writer waits.
+/// The queue's order holds for each of them, and for requests during the grants: a writer is behind them all, and a
+/// reader that does not wait is refused, since a writer waits.
 #[test]
 fn readers_behind_a_writer_in_their_order() {
     let _alone = alone();
@@ -19,7 +19,7 @@ fn readers_behind_a_writer_in_their_order() {
         &["RLOCK.RELEASE", "gate", "holder"][..],
         &["RLOCK.WACQUIRE", "gate", "writer", "600000", "WAIT", "0"],
     ]);
-    scene.others_who_wait = 1;
+    scene.other_waiters = 1;
     let refused = late.say("RLOCK.RACQUIRE gate late 600000");
     assert_eq!(writer.receive(), Reply::Int(1));
     let seen = storm.pass(&mut scene);

@@ -1,27 +1,27 @@
-//! A server, a crowd that waits in it, one who has what the crowd waits for, and a bystander who measures.
+//! A server, a batch of its waiters, a holder of what they wait for, and a bystander that measures.
 
 use crate::setting::Setting;
-use crate::{as_i64, crowd_size, slowness};
-use rlock_testing::{Answer, Bystander, Client, Crowd, PATIENCE, Reply, Server, Testimony};
+use crate::{as_i64, batch_size, slowness};
+use rlock_testing::{Answer, Batch, Bystander, Client, PATIENCE, Reply, Server, Testimony};
 use std::time::{Duration, Instant};
 
 pub struct Scene {
     pub server: Server,
     pub client: Client,
-    pub crowd: Crowd,
-    /// How many wait, and go on doing so, who are not of the crowd.
-    pub others_who_wait: i64,
+    pub batch: Batch,
+    /// How many other clients wait all the time.
+    pub other_waiters: i64,
     setting: Setting,
 }
 
-/// From when everyone's wait is about to be ended until all have their answers, with a bystander who looks on.
+/// From the moment when all waits are about to end until all have their answers, with a bystander.
 #[must_use]
 pub struct Storm {
     what: String,
     bystander: Bystander,
 }
 
-/// What a storm was like for who had nothing to do with it.
+/// How a bystander experienced a storm.
 #[must_use]
 pub struct Seen {
     what: String,
@@ -42,38 +42,38 @@ impl Freed {
 }
 
 impl Scene {
-    pub fn with(crowd: usize, setting: Setting) -> Self {
-        let size = crowd_size(crowd);
+    pub fn with(batch: usize, setting: Setting) -> Self {
+        let size = batch_size(batch);
         let options: Vec<_> = setting.options.split_ascii_whitespace().collect();
-        // And some for those who are not of the crowd.
+        // And some for clients outside the batch.
         let clients = (size + 100).to_string();
         let server = Server::prepare().options(&["--maxclients", &clients]).options(&options).start();
-        let (mut client, crowd) = (server.client(), Crowd::connect(&server, size));
+        let (mut client, batch) = (server.client(), Batch::connect(&server, size));
         if setting.without_active_expiry {
             client.say("DEBUG SET-ACTIVE-EXPIRE 0");
         }
-        Self { server, client, crowd, others_who_wait: 0, setting }
+        Self { server, client, batch, other_waiters: 0, setting }
     }
 
-    /// How many there are in the crowd.
+    /// The number of clients in the batch.
     pub fn size(&self) -> usize {
-        self.crowd.size()
+        self.batch.size()
     }
 
-    /// Has each of the crowd send its command, which has it wait.
+    /// Sends the command of each client of the batch, so that all wait.
     pub fn wait(&mut self, ask: impl Fn(usize) -> String) {
         let all = as_i64(self.size());
         for number in 0..self.size() {
-            self.crowd.say(number, &ask(number));
+            self.batch.say(number, &ask(number));
         }
         self.client.until_waiting(all);
     }
 
-    /// Nobody of the crowd reads meanwhile: thousands who are woken up one by one would take the machine's processors, and
-    /// the server's time with them. Who is not served in a while is asked for afterwards.
-    fn sleep_until_nobody_waits(&mut self) {
+    /// The batch does not read meanwhile: a wake-up for each of thousands of answers would take the machine's
+    /// processors, and the server's time with them. Clients that are not served in a while are asked for afterwards.
+    fn sleep_until_none_wait(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        let others = self.others_who_wait;
+        let others = self.other_waiters;
         while Instant::now() < deadline && self.client.is_served() && self.client.figure("waiters") > others {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -83,15 +83,15 @@ impl Scene {
         self.storm_of(&format!("{} clients", self.size()), name)
     }
 
-    /// One of something else than the crowd's clients.
+    /// A storm of something else than the batch's clients.
     pub fn storm_of(&self, whom: &str, name: &str) -> Storm {
         let what = format!("{name} [{}], {whom}", self.setting);
         Storm { what, bystander: Bystander::of(&self.server) }
     }
 
-    /// What each of the crowd was answered.
+    /// The answer of each client of the batch.
     pub fn answers(&self) -> impl Iterator<Item = &Answer> {
-        self.crowd.answers().map(|answer| answer.expect("a storm ends when all are answered"))
+        self.batch.answers().map(|answer| answer.expect("a storm ends when all are answered"))
     }
 
     pub fn assert_all_are_granted(&self) {
@@ -107,8 +107,8 @@ impl Storm {
     /// # Panics
     /// If the server does not live through it, or anyone is left without an answer.
     pub fn pass(self, scene: &mut Scene) -> Seen {
-        scene.sleep_until_nobody_waits();
-        let answered = scene.crowd.collect(scene.size());
+        scene.sleep_until_none_wait();
+        let answered = scene.batch.collect(scene.size());
         let seen = self.calm(scene);
         let (what, silence) = (&seen.what, seen.testimony.silence);
         assert!(answered == scene.size(), "{what}: only {answered} were answered, a PING took up to {silence:?}");
@@ -123,15 +123,15 @@ impl Storm {
         let Self { what, bystander } = self;
         let testimony = bystander.tell();
         let silence = testimony.silence;
-        let (answered, health) = (scene.crowd.answered(), health(&mut scene.server));
+        let (answered, health) = (scene.batch.answered(), health(&mut scene.server));
         assert!(health.is_ok(), "{what}: {health:?}, {answered} were answered, a PING took up to {silence:?}");
         Seen { what, testimony }
     }
 }
 
 impl Seen {
-    /// How much later than it may be something was, if it may come from `due` on and for `late_ms`: but for the time in which
-    /// the server had no processor.
+    /// How late something came that may come from `due` on and for `late_ms`, minus the time in which the server had no
+    /// processor.
     pub fn lateness(&self, due: i64, late_ms: i64, came: i64) -> i64 {
         came - due - late_ms * i64::from(slowness()) - self.testimony.wanted.ms_between(due, came)
     }
@@ -154,7 +154,7 @@ impl Seen {
         assert!(latest <= 0, "{what}: a lock was granted {latest} ms later than it may be");
     }
 
-    /// Prints the figures, with those that only who asks knows, and holds the server to the longest silence.
+    /// Prints the figures, with the caller's own, and checks the longest silence.
     pub fn report(self, longest: Duration, figures: &str) {
         let Self { what, testimony: Testimony { silence, wanted } } = self;
         let without = wanted.ms_between(i64::MIN, i64::MAX);

@@ -28,7 +28,7 @@ fn a_session_with_all_tickets_is_closed() {
         let cancel = format!("RLOCK.CANCEL {}", process.session(0));
         assert_eq!(process.client.say(&cancel), Reply::Int(as_i64(count)));
         assert_eq!(scene.client.figure("sessions"), 0, "it is gone at once");
-        // Its name is free, and what is left of it is not the next one's.
+        // Its name is free, and the next session of that name inherits nothing.
         let name = process.session(0).to_owned();
         assert_eq!(process.client.say(&format!("RLOCK.EVENTS {name}")).events(), []);
         assert_eq!(process.client.say(&format!("RLOCK.CANCEL {name}")), Reply::Int(0));

@@ -6,13 +6,13 @@ use std::fmt;
 pub struct Setting {
     /// As on the server's command line.
     pub options: &'static str,
-    /// Keys whose time is over are not looked for by the server: only who touches them finds out.
+    /// The server does not search for expired keys: only an access finds them.
     pub without_active_expiry: bool,
     /// There is a replica, which must agree afterwards.
     pub has_replica: bool,
 }
 
-/// Its chores done as seldom as a server can be told.
+/// Its chores at the lowest rate that a server allows.
 pub const SLOW_CHORES: &str = "--hz 10 --dynamic-hz no";
 
 /// And as often.

@@ -1,4 +1,4 @@
-//! A hundred thousand tickets of a few sessions: served in the exact order, and told of it.
+//! A hundred thousand tickets of a few sessions: served in the exact order, each with its event.
 
 use crate::one_lock::LEASE_MS;
 use crate::scene::Scene;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub const TICKETS: usize = 100_000;
 
-/// The longest that anyone may have to wait for an answer: less than for blocked clients, since there is no crowd to be
-/// answered. On a quiet machine it is some 20 ms.
+/// How long any client may have to wait for an answer: less than for blocked clients, since there is no batch to
+/// answer. On a quiet machine it is some 20 ms.
 pub const LONGEST_SILENCE: Duration = Duration::from_millis(200);
 
 const SESSIONS: usize = 10;
@@ -43,7 +43,7 @@ impl Process {
         &self.sessions[number % self.sessions.len()].0
     }
 
-    /// Has so many tickets wait, in turn for each session: `command` is what each asks for, but for its name.
+    /// Starts this many waits by ticket, in turn for each session: `command` is each one's command without its name.
     pub fn wait(&mut self, count: usize, command: impl Fn(usize) -> String) {
         for first in (0..count).step_by(10_000) {
             let numbers = first..count.min(first + 10_000);
@@ -54,8 +54,8 @@ impl Process {
         }
     }
 
-    /// What the sessions are told now, one after the other. It is acknowledged with the next call.
-    pub fn told(&mut self) -> Vec<Event> {
+    /// The sessions' events now, one session after the other. Each call acknowledges the previous events.
+    pub fn fetch(&mut self) -> Vec<Event> {
         let calls = self.sessions.iter().map(|(name, read)| format!("RLOCK.EVENTS {name} ACK {read}"));
         let replies = self.client.say_all(calls.collect::<Vec<_>>());
         let mut told = Vec::new();
@@ -69,11 +69,11 @@ impl Process {
         told
     }
 
-    /// Reads until so many tickets are granted. Returns them as they were told.
+    /// Reads until this many tickets are granted. Returns their events in order.
     pub fn until_granted(&mut self, count: usize) -> Vec<Event> {
         let mut told = Vec::new();
         wait_until("all are told", || {
-            told.extend(self.told());
+            told.extend(self.fetch());
             told.len() >= count
         });
         assert_eq!(told.len(), count);

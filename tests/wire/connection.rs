@@ -16,12 +16,12 @@ pub struct Connection {
     received: Received,
     /// Commands that were sent, and are not answered yet.
     unanswered: VecDeque<Command>,
-    /// Those that wait for EXEC, after MULTI.
+    /// The commands that wait for EXEC, after MULTI.
     queued: Option<Vec<Command>>,
-    /// The database that it has selected, and that nobody else may change.
+    /// The database that it has selected, which no other client may change.
     database: i64,
     pub id: i64,
-    /// Answers are owed, one for each command. Not to who has told the server to be silent, or to tell everything.
+    /// Each command is owed one answer. Not if it has asked the server to be silent, or to monitor everything.
     pub is_counted: bool,
     /// The server may close it.
     pub may_be_closed: bool,
@@ -66,8 +66,8 @@ impl Connection {
         let (mut replies, deadline) = (Vec::new(), Instant::now() + PATIENCE);
         while replies.len() < commands.len() {
             let command = &commands[replies.len()];
-            assert!(!self.is_closed, "{}: the connection is closed", told(command));
-            assert!(Instant::now() < deadline, "{} is not answered", told(command));
+            assert!(!self.is_closed, "{}: the connection is closed", words_of(command));
+            assert!(Instant::now() < deadline, "{} is not answered", words_of(command));
             let before = replies.len();
             self.write();
             self.read(|reply| replies.push(reply));
@@ -90,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Whether the server still has to answer. Redis 8.0 looks at what breaks the protocol behind a wait only when more
-    /// comes, so nobody waits for that.
+    /// Whether the server still has to answer. Redis 8.0 reads a protocol error after a wait only when more comes, so
+    /// it is not waited for.
     pub fn owes(&self) -> bool {
         !self.is_closed && self.unanswered.iter().any(|command| *command != babble())
     }
@@ -110,7 +110,7 @@ impl Connection {
 
     /// What it is that is owed first.
     pub fn state(&self) -> String {
-        let first = self.unanswered.front().map_or_else(String::new, |command| told(command));
+        let first = self.unanswered.front().map_or_else(String::new, |command| words_of(command));
         format!("client {}: {} unanswered, the first is {first}", self.id, self.unanswered.len())
     }
 
@@ -200,7 +200,7 @@ impl Connection {
                 queued.push(command);
                 self.queued = Some(queued);
             }
-            _ => panic!("{reply:?} to {} in a transaction", told(&command)),
+            _ => panic!("{reply:?} to {} in a transaction", words_of(&command)),
         }
     }
 
@@ -239,7 +239,7 @@ fn resp3() -> Protocol {
 
 fn check(command: &Command, reply: &Frame) {
     if let Some(fault) = contract::fault(command, reply) {
-        panic!("{fault}: {reply:?} to {}", told(command));
+        panic!("{fault}: {reply:?} to {}", words_of(command));
     }
 }
 
@@ -248,13 +248,13 @@ fn check(command: &Command, reply: &Frame) {
 fn check_refused(command: &Command, reply: &Frame) {
     let line = reply.error().unwrap_or_default();
     if contract::ours(command).is_some() && !line.starts_with("ERR wrong number of arguments") {
-        assert!(!line.starts_with("ERR"), "{reply:?} to {} in a transaction", told(command));
+        assert!(!line.starts_with("ERR"), "{reply:?} to {} in a transaction", words_of(command));
         check(command, reply);
     }
 }
 
 /// A command for people: its bytes in words, long ones cut.
-pub fn told(command: &[Vec<u8>]) -> String {
+pub fn words_of(command: &[Vec<u8>]) -> String {
     let word = |word: &Vec<u8>| match word.len() {
         0 => "''".to_owned(),
         1..=120 => word.escape_ascii().to_string(),

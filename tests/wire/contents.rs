@@ -1,4 +1,4 @@
-//! All that a server stores, to be compared with what another has, or with what it has read back from its files.
+//! Everything that a server stores, to be compared with another's, or with what it reads back from its files.
 
 use crate::connection::Connection;
 use crate::contract::Command;
@@ -16,7 +16,7 @@ const NO_KEY: i64 = -2;
 pub struct Contents(BTreeMap<(usize, Vec<u8>), (Vec<u8>, i64)>);
 
 impl Contents {
-    /// Keys whose time is over are not among them, whether the server has removed them or not.
+    /// Expired keys are left out, whether or not the server has removed them.
     pub fn of(connection: &mut Connection) -> Self {
         let mut contents = BTreeMap::new();
         for database in 0..DATABASES {
@@ -32,7 +32,7 @@ impl Contents {
             let answers = connection.ask_all(&questions);
             for (key, answer) in keys.iter().zip(answers.chunks(2)) {
                 let [Frame::List(digest), Frame::Int(end)] = answer else { panic!("{answer:?}") };
-                // It may have ended since its name was told.
+                // It may have ended since its name was listed.
                 if *end != NO_KEY {
                     contents.insert((database, key.text().to_vec()), (digest[0].text().to_vec(), *end));
                 }
@@ -42,25 +42,29 @@ impl Contents {
         Self(contents)
     }
 
-    /// What one has and the other has not, or otherwise; but for what has ended by now.
+    /// The keys that only one has, or that differ, except keys that have ended by `now`.
     pub fn differences(&self, other: &Self, now: i64) -> Vec<String> {
         let is_there = |end: i64| end < 0 || end > now;
         let mut differences = Vec::new();
         for (name, value) in &self.0 {
             if is_there(value.1) && other.0.get(name) != Some(value) {
-                differences.push(told(name, Some(value), other.0.get(name)));
+                differences.push(difference(name, Some(value), other.0.get(name)));
             }
         }
         for (name, value) in &other.0 {
             if is_there(value.1) && !self.0.contains_key(name) {
-                differences.push(told(name, None, Some(value)));
+                differences.push(difference(name, None, Some(value)));
             }
         }
         differences
     }
 }
 
-fn told((database, key): &(usize, Vec<u8>), one: Option<&(Vec<u8>, i64)>, other: Option<&(Vec<u8>, i64)>) -> String {
+fn difference(
+    (database, key): &(usize, Vec<u8>),
+    one: Option<&(Vec<u8>, i64)>,
+    other: Option<&(Vec<u8>, i64)>,
+) -> String {
     let value = |value: Option<&(Vec<u8>, i64)>| {
         value
             .map_or_else(|| "nothing".to_owned(), |(digest, end)| format!("{} until {end}", digest[..8].escape_ascii()))

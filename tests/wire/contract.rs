@@ -35,12 +35,12 @@ const OF_THE_SERVER: [&str; 9] = [
     "ERR Wrong number of args calling",
 ];
 
-/// What some servers say in scripts about any command: of QUEUES and SESSIONS, as whose rights count is not known there,
-/// and where rights are missing.
+/// What some servers reply in scripts to any command: to QUEUES and SESSIONS, since it is not known there which user's rights
+/// count, and if rights are missing.
 const IN_SCRIPTS: [&str; 3] =
     ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
 
-/// The command of ours in this one, if there is one whose reply is also its: itself, or what a script calls.
+/// Our command in this one, if its reply is also our command's: the command itself, or the one that a script calls.
 pub fn ours(command: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
     match command {
         [name, ..] if kind(name).is_some() => Some(command),

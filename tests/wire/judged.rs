@@ -1,7 +1,7 @@
 //! Commands of ours about one lock that no other client touches: each reply, and what the keys hold after it, is that of the
 //! naive model of the lock.
 
-use crate::connection::{Connection, told};
+use crate::connection::{Connection, words_of};
 use crate::contract::Command;
 use crate::player::words;
 use crate::random::Random;
@@ -36,14 +36,14 @@ pub fn judge(referee: &mut Connection, random: &mut Random) {
             (Reply::Number(left), Reply::Number(most @ SLACK_MS..)) => is_left(*left, *most),
             (reply, expected) => reply == expected,
         };
-        assert!(is_it, "{}: {reply:?}, {expected:?} is expected", told(&command));
+        assert!(is_it, "{}: {reply:?}, {expected:?} is expected", words_of(&command));
         let (kept, expected) = (kept_by(referee), kept(&reference));
-        assert_eq!(kept, expected, "what is kept after {}", told(&command));
+        assert_eq!(kept, expected, "what is kept after {}", words_of(&command));
         let is_seen = match (seen_answer(referee), reference.seen_answer()) {
             (Some((size, left)), Some((length, most))) => size == length && is_left(left, most),
             (seen, expected) => seen == expected,
         };
-        assert!(is_seen, "{:?} is to be seen after {}", reference.seen_answer(), told(&command));
+        assert!(is_seen, "{:?} is to be seen after {}", reference.seen_answer(), words_of(&command));
     }
     referee.say("CONFIG SET rlock.tokens clock");
     referee.say("DEL judged redisson_lock_token:{judged} rlock_answer:{judged}");

@@ -1,13 +1,12 @@
-//! Anything that clients may send, over real connections, from a seed: commands of ours with hostile arguments, cut at
-//! any byte, in pipelines, transactions and scripts, while others change the same keys and the server's settings.
+//! Anything that clients may send, over real connections, from a seed: our commands with hostile arguments, cut at any
+//! byte, in pipelines, transactions and scripts, while others change the same keys and the server's settings.
 //!
-//! Whatever is sent, the server lives, answers each command once and in good form, and forgets who is gone; what is
-//! refused changes nothing; and who follows has what the server has. On a lock that nobody disturbs, each reply is that of
-//! the naive model of the lock.
+//! The server stays alive, answers each command once and in good form, and forgets clients that are gone; a refused
+//! command changes nothing; and a follower has what the server has. On a lock without other clients, each reply is that
+//! of the naive model of the lock.
 //!
-//! A seed that fails is kept in `failing-seeds.txt` beside this file, and tried first from then on. What the clients
-//! send is the same each time; in which order the server reads it is not quite, so that a seed may have to be tried
-//! several times.
+//! A seed that fails is kept in `failing-seeds.txt` next to this file, and tried first from then on. The clients send
+//! the same each time; the server may read it in another order, so that a seed may have to be tried several times.
 //!
 //! - `RLOCK_WIRE_SECONDS`: how long to go on with new seeds
 //! - `RLOCK_WIRE_SEED`: this one only; with seconds, this one and those that follow
@@ -31,7 +30,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use trial::Arena;
 
-/// How long to go on, if nobody says it.
+/// How long to go on by default.
 const SECONDS: u64 = 10;
 
 /// So many trials have shown what a server allots once and keeps.
@@ -46,7 +45,7 @@ fn a_server_that_is_followed_keeps_its_word() {
 }
 
 #[test]
-fn a_server_that_nobody_follows_keeps_its_word() {
+fn a_server_without_followers_keeps_its_word() {
     whatever_is_sent(false);
 }
 
@@ -74,7 +73,7 @@ fn whatever_is_sent(is_followed: bool) {
         }
     }
     println!("{trials} trials from {first} on, used_memory {memory}");
-    // Some servers give back a connection's buffers only in a while.
+    // Some servers free a connection's buffers only after a while.
     let deadline = Instant::now() + PATIENCE;
     while arena.used_memory() > memory + GROWTH {
         let used = arena.used_memory();
@@ -108,7 +107,7 @@ fn keep(seed: u64, kept: &[u64]) {
     if kept.contains(&seed) || number_from("RLOCK_WIRE_SEED").is_some() {
         return;
     }
-    // Where it cannot be written, it is at least told.
+    // If it cannot be written, it is at least printed.
     if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(file()) {
         let _ = writeln!(file, "{seed}");
     }

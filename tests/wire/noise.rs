@@ -9,11 +9,11 @@ use crate::random::Random;
 use rlock_testing::ServerVersion;
 use std::sync::LazyLock;
 
-/// A user with fewer rights, whom clients become.
+/// A user with fewer rights, which clients become.
 pub const NARROW: &str = "ACL SETUSER narrow on nopass ~* &* +@all -rlock.break";
 
-/// To keys. These may also come in transactions. Redis 8.0 has a client wait for a FLUSHALL that is not ASYNC, and ends when
-/// it is told to go on by CLIENT UNBLOCK.
+/// Changes of keys. These may also come in transactions. Redis 8.0 makes a client wait for a FLUSHALL that is not
+/// ASYNC, and crashes if CLIENT UNBLOCK then unblocks it.
 const KEYS: [&str; 53] = [
     "SELECT 0",
     "SELECT 1",
@@ -143,9 +143,9 @@ const HEAVY: [&str; 5] =
 /// Which of two that servers do not bear together may come.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Hold {
-    /// Clients that wait are told to go on.
+    /// Waiting clients are unblocked.
     Unblock,
-    /// Everyone is stopped for a moment. Several servers end when a client that is stopped is told to go on.
+    /// All clients are paused for a moment. Several servers crash if a paused client is unblocked.
     Pause,
 }
 
@@ -153,7 +153,7 @@ pub enum Hold {
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub hold: Hold,
-    /// Followers are there, who must get all that changes.
+    /// There are followers, which must get every change.
     pub is_followed: bool,
 }
 
@@ -166,9 +166,10 @@ pub fn to_keys(random: &mut Random, limits: Limits) -> Command {
     if is_borne(line, limits) { filled(random, line, &[]) } else { to_keys(random, limits) }
 }
 
-/// Valkey 8.1 leaves a client in the database that it has moved or copied a key to, if any module listens to what becomes
-/// of keys; and followers are told to move it there, not here. DEBUG RELOAD drops what has ended, and tells no follower. And
-/// a hold that is taken once more loses the lease that somebody gave to its field alone, of which followers are not told.
+/// Valkey 8.1 leaves a client in the database to which it has moved or copied a key, if any module listens to key
+/// events; and followers are sent the move for that database, not for this one. DEBUG RELOAD drops what has ended, and
+/// replicates nothing of it. And a re-entry removes the lease that a foreign command gave to the hold's field alone,
+/// which is not replicated.
 fn is_borne(line: &str, limits: Limits) -> bool {
     static LEADS_ASTRAY: LazyLock<bool> = LazyLock::new(|| ServerVersion::under_test().moves_clients());
     let leads_astray = line.starts_with("MOVE") || line.contains(" DB ");

@@ -1,4 +1,4 @@
-//! Who takes part in a trial: a connection, all that it is going to send, and how it behaves.
+//! A participant of a trial: a connection, everything that it is going to send, and how it behaves.
 
 use crate::connection::{Connection, babble};
 use crate::contract::Command;
@@ -24,7 +24,7 @@ enum Ending {
     Stays,
     /// Gone in the middle of its last command, maybe while it waits.
     HangsUp,
-    /// Breaks the protocol, and is told so.
+    /// Breaks the protocol, and gets an error.
     Babbles,
 }
 
@@ -34,9 +34,9 @@ enum Character {
     Fickle,
     /// RESP3 throughout, with messages between the replies.
     Listener,
-    /// Has told the server not to answer, or not this once.
+    /// Has asked the server not to answer, or not this once.
     Silent,
-    /// Is told of everything that anyone does.
+    /// Gets every command of every client.
     Monitor,
 }
 
@@ -68,7 +68,7 @@ impl Player {
         Self { connection, character, bytes: Vec::new(), ends: VecDeque::new(), at: 0, ending }
     }
 
-    /// All that it might send, among clients with these ids.
+    /// Everything that it might send, among clients with these ids.
     pub fn part(&self, random: &mut Random, ids: &[i64], limits: Limits) -> Vec<Command> {
         part(random, ids, limits, self.character)
     }
@@ -76,7 +76,7 @@ impl Player {
     /// Has it learn what it is going to send.
     pub fn learn(&mut self, random: &mut Random, part: Vec<Command>) {
         for command in part {
-            // A user who is deleted is disconnected, and one whose channels are taken may be.
+            // A deleted user is disconnected, and a user that loses its channels may be.
             self.connection.may_be_closed |= command.starts_with(&[b"AUTH".to_vec(), b"narrow".to_vec()]);
             self.say(random, command);
             // Behind whatever it was: in which database is the client now?
@@ -105,7 +105,8 @@ impl Player {
         self.at < self.bytes.len()
     }
 
-    /// Sends some of what is left: a few bytes, or several commands, whole or not. Tells which were completed by it.
+    /// Sends some of the rest: a few bytes, or several commands, whole or not. Returns the commands that this
+    /// completed.
     pub fn send_some(&mut self, random: &mut Random) -> Vec<Command> {
         let left = self.bytes.len() - self.at;
         let next = self.ends.front().map_or(left, |(end, _)| end - self.at);
@@ -191,7 +192,7 @@ fn transaction(random: &mut Random, limits: Limits) -> Vec<Command> {
         commands.push(hostile::command(random));
     }
     commands.push(words("MULTI"));
-    // A server ends when its own SET comes upon a key whose time was over before, so only commands of ours follow a pause.
+    // A server crashes if its own SET finds a key that had already expired, so only our commands follow a pause.
     let is_paused = limits.hold == Hold::Pause && random.is(30);
     if is_paused {
         commands.push(words("CLIENT PAUSE 10 WRITE"));

@@ -1,6 +1,6 @@
 //! One trial: several clients send what a seed says, all at once, and afterwards everything must be in order.
 
-use crate::connection::{Connection, told};
+use crate::connection::{Connection, words_of};
 use crate::contents::Contents;
 use crate::contract::{self, Command};
 use crate::hostile;
@@ -13,7 +13,7 @@ use rlock_testing::{Info, PATIENCE, Server, ServerVersion, unix_ms, wait_until};
 use std::slice::from_ref;
 use std::time::Instant;
 
-/// Beyond, the file that a server would read back is written anew.
+/// A server's append-only file beyond this size is rewritten.
 const LARGE_FILE: i64 = 4 << 20;
 
 /// So many commands are sent alone before the others begin, and as many when they have gone.
@@ -42,14 +42,14 @@ const USUAL: [&str; 15] = [
     NARROW,
 ];
 
-/// A server, who looks after it, and a follower without the module if it has one.
+/// A server, its referee, and a follower without the module if it has one.
 pub struct Arena {
     pub server: Server,
     referee: Connection,
     follower: Option<(Server, Connection)>,
 }
 
-/// What was sent, to be told when something fails.
+/// What was sent, printed when something fails.
 struct Journal {
     seed: u64,
     lines: Vec<String>,
@@ -65,7 +65,7 @@ impl Drop for Journal {
 }
 
 impl Arena {
-    /// A server that writes all to a file and is followed by another, or one that nobody follows.
+    /// A server that writes everything to a file and has a follower, or one without both.
     pub fn prepare(is_followed: bool) -> Self {
         let options: &[&str] = if is_followed { &["--appendonly", "yes", "--appendfsync", "no"] } else { &[] };
         let always = ["--latency-monitor-threshold", "1", "--repl-backlog-size", "1mb"];
@@ -101,7 +101,7 @@ impl Arena {
         String::from_utf8_lossy(self.referee.say("INFO memory").text()).into_owned()
     }
 
-    /// What the server has allotted, once all is over and nobody is there, but for names of keys that are gone.
+    /// The server's memory after all clients have gone, without names of keys that are gone.
     pub fn used_memory(&mut self) -> i64 {
         self.drop_names_of_keys();
         self.info("memory", "used_memory")
@@ -113,7 +113,7 @@ impl Arena {
     /// when it evicts another key that was used as lately. And it keeps those of keys that it refused to users.
     fn drop_names_of_keys(&mut self) {
         let referee = &mut self.referee;
-        // Not a number: Redis shares small ones, and takes such a key for one that nobody has used since the start.
+        // Not a number: Redis shares small ones, and takes such a key for one that was not used since the start.
         for line in ["CONFIG SET maxmemory-policy allkeys-lru", "SET another key", "CONFIG SET maxmemory 1"] {
             referee.say(line);
         }
@@ -123,9 +123,9 @@ impl Arena {
         }
     }
 
-    /// Commands that nobody disturbs: what is refused changes nothing.
+    /// Commands without other clients: a refused one changes nothing.
     fn ask_alone(&mut self, random: &mut Random, journal: &mut Journal) {
-        // Nobody may wait, or the referee would.
+        // No command may wait, or the referee would.
         self.referee.say("CONFIG SET rlock.max-waiters 0");
         for session in hostile::SESSIONS {
             self.referee.ask(&vec![b"RLOCK.EVENTS".to_vec(), session.to_vec()]);
@@ -135,8 +135,8 @@ impl Arena {
             .map(|_| hostile::command(random))
             .filter(|command| !takes_time(command) && !names_a_counter(command))
         {
-            let told = told(&command);
-            journal.lines.push(format!("alone: {told}"));
+            let words = words_of(&command);
+            journal.lines.push(format!("alone: {words}"));
             let is_long = command.iter().any(|word| word.len() > 1_000);
             let replies = self.referee.ask_all(&[&look[..], from_ref(&command), &look].concat());
             let [digest_before, before, reply, digest_after, after] = &replies[..] else {
@@ -144,15 +144,15 @@ impl Arena {
             };
             // What ends by itself is none of its doing.
             if contract::is_refusal(&command, reply) && ended(before) == ended(after) {
-                assert_eq!(digest_before, digest_after, "{told} is refused by {reply:?}");
+                assert_eq!(digest_before, digest_after, "{words} is refused by {reply:?}");
                 let kept = [before, after].map(|info| KEPT.map(|name| number(info, name)));
                 // One that is long is read in several turns, and the server goes on with others in between.
-                let is_told = is_told_what_was_due(kept[0], kept[1]);
-                assert!(is_long || is_told || kept[0] == kept[1], "{told} is refused by {reply:?}: {KEPT:?} {kept:?}");
+                let is_due = differs_by_due_timeouts(kept[0], kept[1]);
+                assert!(is_long || is_due || kept[0] == kept[1], "{words} is refused by {reply:?}: {KEPT:?} {kept:?}");
             }
         }
         self.referee.say("CONFIG SET rlock.max-waiters 10000");
-        until_nobody_waits(&mut self.referee);
+        until_none_wait(&mut self.referee);
     }
 
     /// Everyone sends everything, in pieces and all at once.
@@ -165,7 +165,7 @@ impl Arena {
         let parts: Vec<_> = players.iter().map(|player| player.part(random, &ids, limits)).collect();
         for player in &mut players {
             let kills = format!("CLIENT KILL ID {}", player.connection.id);
-            player.connection.may_be_closed = parts.iter().flatten().any(|command| told(command) == kills);
+            player.connection.may_be_closed = parts.iter().flatten().any(|command| words_of(command) == kills);
         }
         for (player, part) in players.iter_mut().zip(parts) {
             player.learn(random, part);
@@ -174,10 +174,10 @@ impl Arena {
             let unfinished: Vec<_> = (0..players.len()).filter(|number| players[*number].has_more()).collect();
             let player = &mut players[random.one_of(&unfinished)];
             for command in player.send_some(random) {
-                journal.lines.push(format!("{}: {}", player.connection.id, told(&command)));
+                journal.lines.push(format!("{}: {}", player.connection.id, words_of(&command)));
             }
             if random.is(25) {
-                // The server has read it by then, so that what comes next is not read together with it.
+                // The server has read it then, so that the next command is not read together with it.
                 self.referee.say("PING");
             }
             players.iter_mut().for_each(|player| player.connection.turn());
@@ -185,7 +185,7 @@ impl Arena {
         players
     }
 
-    /// Everyone who waits is sent on, and is answered for everything; then all go.
+    /// All waiting clients are unblocked, and get every answer; then all go.
     fn settle(&mut self, mut players: Vec<Player>, random: &mut Random) {
         for line in USUAL {
             self.referee.say(line);
@@ -204,19 +204,19 @@ impl Arena {
             assert!(Instant::now() < deadline, "not answered:\n{}", states());
             let how = random.one_of(&["TIMEOUT", "ERROR"]);
             let unblock = format!("CLIENT UNBLOCK {} {how}", first.connection.id);
-            // In one step: several servers end when a client that is stopped is told to go on.
+            // In one step: several servers crash if a paused client is unblocked.
             for line in ["CONFIG SET maxmemory 0", "MULTI", "CLIENT UNPAUSE", &unblock, "EXEC"] {
                 self.referee.say(line);
             }
         }
         drop(players);
         let referee = &mut self.referee;
-        // What they have said last is done by then, whatever it was.
+        // The server has then carried out their last commands.
         wait_until("all have gone", || {
             referee.say("CLIENT UNPAUSE");
             number(&referee.say("INFO clients"), "connected_clients") == 1
         });
-        until_nobody_waits(referee);
+        until_none_wait(referee);
         for line in USUAL {
             self.referee.say(line);
         }
@@ -263,8 +263,8 @@ impl Arena {
     }
 }
 
-/// Whether a command may make the fencing counter of a lock a lock itself. No event tells the waiters of that lock: the next
-/// command that looks at it, be it refused, lets them go, and serves those behind them.
+/// Whether a command may make the fencing counter of a lock a lock itself. No event notifies the waiters of that lock:
+/// the next command that checks it, even a refused one, sends them away, and serves those behind them.
 fn names_a_counter(command: &Command) -> bool {
     command.iter().any(|word| word.starts_with(b"redisson_lock_token:"))
 }
@@ -276,7 +276,7 @@ fn takes_time(command: &Command) -> bool {
 }
 
 /// Sessions are ended as often as there are any.
-fn until_nobody_waits(referee: &mut Connection) {
+fn until_none_wait(referee: &mut Connection) {
     wait_until("nobody waits", || {
         let Frame::List(sessions) = referee.say("RLOCK.SESSIONS COUNT 10000") else { panic!("a list of sessions") };
         for session in sessions {
@@ -303,10 +303,10 @@ fn loses_replies() -> bool {
     !ServerVersion::under_test().has_what_redis_has(7, 4)
 }
 
-/// Whether the only difference is that tickets no longer wait, and that their sessions are told why. A look at a lock whose
-/// time has just ended, or that the server has just dropped, comes upon them before the timer does; and as nothing is
-/// written, it has let nobody in.
-fn is_told_what_was_due(before: [i64; KEPT.len()], after: [i64; KEPT.len()]) -> bool {
+/// Whether the only difference is that tickets no longer wait, and that their sessions got the reason. A command that
+/// checks a lock that has just ended, or that the server has just dropped, finds them before the timer does; and as
+/// nothing is written, it has granted nothing.
+fn differs_by_due_timeouts(before: [i64; KEPT.len()], after: [i64; KEPT.len()]) -> bool {
     let [sessions, tickets, events, waiters, offset] = std::array::from_fn(|place| after[place] - before[place]);
     sessions == 0 && offset == 0 && events > 0 && tickets == -events && waiters == -events
 }

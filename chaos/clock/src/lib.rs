@@ -2,7 +2,7 @@
 //! day, and adds to it what a file says.
 //!
 //! The file is named by `RLOCK_CHAOS_CLOCK` and holds eight bytes, a number of milliseconds in the machine's own byte order.
-//! Who steps the clock writes there. Without such a file the time is the true one.
+//! To step the clock, write there. Without such a file the time is the true one.
 //!
 //! The kernel is asked by system calls: to find the functions that are hidden here would need the dynamic linker, which asks
 //! for memory, and a server's allocator asks for the time. For the same reason nothing here allocates, locks or panics.
@@ -49,7 +49,7 @@ fn offset_ms() -> i64 {
     unsafe { &*OFFSET_MS.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }
 
-/// Seconds and the smaller part, of which `unit` make a second.
+/// Seconds and the smaller part: `unit` of them make a second.
 fn moved((seconds, part): (i64, i64), unit: i64, offset: i64) -> (i64, i64) {
     let part = part + offset % 1_000 * (unit / 1_000);
     (seconds + offset / 1_000 + part.div_euclid(unit), part.rem_euclid(unit))

@@ -141,7 +141,7 @@ impl<'a> Holder<'a> {
     }
 
     /// The sides that a renewal extended: the side for which the holder asked, otherwise each side that it certainly
-    /// held. Redisson's script answers 1 to a reader whose lease has ended, and extends nothing.
+    /// held. Redisson's script answers 1 to a reader after its lease, and extends nothing.
     fn pieces_of_renewal(&self, step: &'a Operation, pieces: &[Certain]) -> Vec<Certain<'a>> {
         let Request::Renew { lease_ms } = step.call.request else { return Vec::new() };
         let (called, answered) = (step.call.at, step.done());

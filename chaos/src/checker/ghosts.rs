@@ -1,4 +1,4 @@
-//! Locks whose holder does not know of it: its client was refused, its wait was ended, or it has released the lock.
+//! Locks with a holder that does not know of it: its client was refused, its wait was ended, or it has released the lock.
 
 use super::by_lock::{LockHistory, Seen};
 use super::verdict::{NO_GRANT_WITHOUT_WAITER, RELEASES_ARE_FINAL, Verdict};

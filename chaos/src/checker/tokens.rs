@@ -56,7 +56,7 @@ fn split<'a>(tokens: &[Token<'a>], borders: &[&Trouble]) -> Vec<Vec<Token<'a>>> 
     parts
 }
 
-/// Reports each token that was given before, and each that is not above all that were known when it was asked for.
+/// Reports each token that was given before, and each that is not above every token that was known when it was requested.
 fn report_falls(lock: &LockHistory, tokens: &[Token], verdict: &mut Verdict) {
     let mut answered = tokens.to_vec();
     answered.sort_by_key(|it| it.answered);

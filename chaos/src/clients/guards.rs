@@ -222,7 +222,7 @@ impl Keeper {
 
     /// Until the work is done, or the lock is lost.
     async fn keep(&self, kept: &Kept, deed: Deed) {
-        // A stalling client does not stall the process, whose watchdog goes on: it is only slow.
+        // A stalling client does not stall the process and its watchdog: it is only slow.
         let (Deed::Keep(time) | Deed::Renew(time) | Deed::Stall(time) | Deed::Die(time)) = deed;
         let until = Instant::now() + time;
         let mut lost = pin!(kept.guard.lost());

@@ -44,7 +44,7 @@ pub fn work(plan_file: &Path, group: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let round = Round::of(Duration::from_millis(length_ms));
-        // A client that has not ended by then is waiting for servers that do not answer.
+        // A client that has not ended in time is waiting for servers that do not answer.
         let _ = timeout_at(round.last_moment(), live(clients, &address, adapter, &journal, round)).await;
     });
     runtime.shutdown_background();

@@ -65,7 +65,7 @@ fn replace(
         world.start_again(old)?;
         if !is_harmless {
             is_harmless = if is_well {
-                // By then its clients know better, whatever it believes and grants.
+                // Its clients know better now, whatever it believes and grants.
                 world.all_sentinels_name(world.master())
                     && known_since.get_or_insert_with(Instant::now).elapsed() > LEARNED
             } else {

@@ -162,7 +162,7 @@ fn each_failover_of_a_cluster() {
     each_failover_of(WorldKind::Cluster);
 }
 
-/// Without the protection, whose grace would take most of the time.
+/// Without the protection: its grace would take most of the time.
 fn each_failover_of(kind: WorldKind) {
     each_fault_at(Stage { kind, play: Play::Unprotected }, 2 + super::failovers::kinds(kind).len());
 }

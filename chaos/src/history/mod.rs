@@ -60,7 +60,7 @@ impl Record {
     }
 }
 
-/// The figures whose names begin like that: moment, name and value.
+/// The figures with names that begin like that: moment, name and value.
 pub fn measured<'a>(records: &'a [Record], name: &'a str) -> impl Iterator<Item = (Moment, &'a String, f64)> {
     records.iter().filter_map(move |record| match record {
         Record::Measured { at, what, value } if what.starts_with(name) => Some((*at, what, *value)),

@@ -28,7 +28,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// A hold whose own lease has ended is no hold any more, though it may be listed until the lock is free.
+    /// A hold is none after its own lease, though it may be listed until the lock is free.
     pub fn is_live(&self) -> bool {
         self.side.is_exclusive() || self.ttl_ms.is_none_or(|left| left > 0)
     }

@@ -62,7 +62,7 @@ pub enum ClientKind {
 pub struct Lock {
     pub name: String,
     pub kind: LockKind,
-    /// Other locks, some of which are wanted together with it, all or none.
+    /// Other locks; some are wanted together with it, all or none.
     pub others: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub enum LockKind {
     Plain,
     ReadWrite,
     Permits,
-    /// A plain lock for which most clients ask by ONCE, and whose holders send ANSWER. The answer is kept this long in
+    /// A plain lock for which most clients ask by ONCE; its holders send ANSWER. The answer is kept this long in
     /// ms: from and to.
     Once {
         keep_ms: (u64, u64),
@@ -81,7 +81,7 @@ pub enum LockKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Habits {
     pub lease_ms: u64,
-    /// The limits of its waits, one of which is chosen by chance; none is an attempt without a wait, 0 a wait without a
+    /// The limits of its waits; chance chooses one. none is an attempt without a wait, 0 a wait without a
     /// limit.
     pub waits_ms: Vec<Option<u64>>,
     /// How long it keeps a lock, and how long it rests: from and to.

@@ -1,4 +1,4 @@
-//! The sets of servers that a round is played on. Clients reach every server by a proxy whose port stays the same. So
+//! The sets of servers that a round is played on. Clients reach every server by a proxy with a fixed port. So
 //! neither a restart nor a failover changes an address, and the network can be made worse.
 
 mod calm;

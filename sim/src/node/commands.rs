@@ -11,7 +11,7 @@ use rlock_core::waiting::{
 use rlock_core::words::{Command, Error, Request, read};
 
 /// As many bytes of events as the module tells in one reply.
-const TOLD_BYTES_MAX: usize = 128 * 1_024;
+const EVENTS_BYTES_MAX: usize = 128 * 1_024;
 
 /// As many sessions as the module lists.
 const LISTED_MAX: usize = 1_000;
@@ -232,7 +232,7 @@ pub fn reply_events(node: &mut Node, id: u64, session: SessionId, since: Option<
 
 fn write_events(node: &mut Node, session: SessionId, since: Option<i64>, replies: &mut Replies) {
     let waited_ms = since.map_or(0, |since| node.host.steady_ms.get().saturating_sub(since));
-    let news = node.engine.take_news(&node.host, session, TOLD_BYTES_MAX);
+    let news = node.engine.take_news(&node.host, session, EVENTS_BYTES_MAX);
     replies.array(news.len());
     for (event, left_ms) in &news {
         let ends_in = left_ms.map(|left| if left > 0 { waited_ms.saturating_add(left) } else { 0 });
@@ -256,7 +256,7 @@ fn write_events(node: &mut Node, session: SessionId, since: Option<i64>, replies
     }
 }
 
-/// The reply to a client whose wait is ended by CLIENT UNBLOCK.
+/// The reply to a client after CLIENT UNBLOCK has ended its wait.
 pub fn reply_unblocked(node: &mut Node, id: u64, waits_for: WaitsFor, since: Option<i64>, replies: &mut Replies) {
     match waits_for {
         WaitsFor::Lock(ticket) => {

@@ -1,14 +1,14 @@
-//! Single stories: what random histories have found once, and what is worth a name.
+//! Single histories: found once by random ones, or worth a name.
 
 use crate::clock::Clock;
 use crate::program::Wanted;
 use crate::protection::Protection;
-use crate::world::{Move, Setup, Told, Topology, Wire, World};
+use crate::world::{Entry, Move, Setup, Topology, Wire, World};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn story(name: &str) -> World {
+fn example(name: &str) -> World {
     World::new(&Setup::simple(name))
 }
 
@@ -50,13 +50,13 @@ fn answer(world: &mut World, but: Option<Wire>) -> bool {
 
 #[test]
 fn a_guard_whose_lease_has_ended_takes_nothing_from_the_next_one_of_its_owner() {
-    let mut world = story("a guard whose lease has ended");
+    let mut world = example("a guard whose lease has ended");
     world.take(wants(Wanted { is_kept: false, ..owned(SECOND) }));
     world.is_quiet();
     world.take(Move::Waits(SECOND * 2));
     world.take(wants(owned(SECOND * 6)));
     everything_arrives(&mut world);
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     world.is_quiet();
     assert!(world.programs[0].released[0].as_ref().is_err_and(|error| error.is_lost() && !error.is_in_doubt()));
     assert!(world.servers[0].is_held_by("a", "owner-0-1"));
@@ -65,11 +65,11 @@ fn a_guard_whose_lease_has_ended_takes_nothing_from_the_next_one_of_its_owner() 
 
 #[test]
 fn a_release_that_is_tried_again_takes_nothing_from_the_next_guard_of_its_owner() {
-    let mut world = story("a release that is tried again");
+    let mut world = example("a release that is tried again");
     world.take(wants(owned(SECOND)));
     world.is_quiet();
     world.take(Move::Refuses { server: 0, line: Some("OOM no memory") });
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     everything_arrives(&mut world);
     world.take(Move::Waits(SECOND * 2));
     world.take(Move::Refuses { server: 0, line: None });
@@ -83,7 +83,7 @@ fn a_release_that_is_tried_again_takes_nothing_from_the_next_guard_of_its_owner(
 
 #[test]
 fn a_short_lease_that_is_asked_for_does_not_shorten_the_longer_one_of_its_owner() {
-    let mut world = story("a short lease behind a longer one");
+    let mut world = example("a short lease behind a longer one");
     world.take(wants(owned(SECOND * 6)));
     world.take(wants(owned(SECOND)));
     everything_arrives(&mut world);
@@ -95,14 +95,14 @@ fn a_short_lease_that_is_asked_for_does_not_shorten_the_longer_one_of_its_owner(
 
 #[test]
 fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
-    let mut world = story("a renewal next to a fixed lease");
+    let mut world = example("a renewal next to a fixed lease");
     world.take(wants(owned(SECOND)));
     world.is_quiet();
     world.take(wants(Wanted { is_kept: false, ..owned(SECOND * 6) }));
     world.is_quiet();
     world.take(Move::Passes);
     world.is_quiet();
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     world.is_quiet();
     world.take(Move::Waits(SECOND * 4));
     world.comes_to_rest();
@@ -110,14 +110,14 @@ fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
 
 #[test]
 fn a_waiter_in_a_session_that_has_ended_asks_again() {
-    let mut world = story("a session that has ended");
+    let mut world = example("a session that has ended");
     // Its answer stays on its way.
     let own = one_waits_behind_a_holder(&mut world);
     world.take(Move::Arrives(own));
     world.take(Move::EndsSessions(0));
     assert!(answer(&mut world, Some(own)));
     world.is_quiet();
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     world.is_quiet();
     world.take(Move::Waits(SECOND));
     world.is_quiet();
@@ -127,11 +127,11 @@ fn a_waiter_in_a_session_that_has_ended_asks_again() {
 
 #[test]
 fn a_release_without_an_answer_is_in_doubt() {
-    let mut world = story("a release without an answer");
+    let mut world = example("a release without an answer");
     world.take(wants(Wanted::of(0)));
     world.is_quiet();
     let line = world.all_wires()[0];
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     everything_arrives(&mut world);
     world.take(Move::Breaks { wire: line, arrives: false });
     world.is_quiet();
@@ -144,8 +144,8 @@ fn a_release_without_an_answer_is_in_doubt() {
 }
 
 #[test]
-fn what_a_late_answer_has_granted_is_given_back_with_the_rest() {
-    let mut world = story("a late answer");
+fn what_a_late_answer_has_granted_is_released_with_the_rest() {
+    let mut world = example("a late answer");
     world.take(wants(owned(SECOND * 20)));
     everything_arrives(&mut world);
     world.take(Move::Waits(world.programs[0].settings.answer));
@@ -156,7 +156,7 @@ fn what_a_late_answer_has_granted_is_given_back_with_the_rest() {
     everything_arrives(&mut world);
     world.take(Move::Answers(late));
     world.is_quiet();
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     world.is_quiet();
     assert_eq!(world.servers[0].holds(), []);
     world.comes_to_rest();
@@ -177,7 +177,7 @@ fn third_on_its_way(world: &mut World) -> Wire {
 
 #[test]
 fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
-    let mut world = story("a request that comes after its successor");
+    let mut world = example("a request that comes after its successor");
     let own = one_waits_behind_a_holder(&mut world);
     // It asks by the session, which ends, and its connection breaks before its request has arrived.
     world.take(Move::EndsSessions(0));
@@ -189,7 +189,7 @@ fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
     assert_eq!(world.servers[0].waiters(), 1, "it waits by another session");
     world.take(Move::Late { wire: own, arrives: true });
     world.is_quiet();
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     world.is_quiet();
     assert_eq!(world.programs[0].granted.len(), 2, "{:?}", world.programs[0].refused);
     world.comes_to_rest();
@@ -197,7 +197,7 @@ fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
 
 #[test]
 fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
-    let mut world = story("a request on its way");
+    let mut world = example("a request on its way");
     let line = third_on_its_way(&mut world);
     world.take(Move::Abandon { program: 0, attempt: 3 });
     world.take(Move::Abandon { program: 0, attempt: 2 });
@@ -217,7 +217,7 @@ fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
 /// The lease is 3 s, and each answer takes 600 ms, which is longer than one renewal may take.
 #[test]
 fn a_renewal_that_is_answered_late_counts() {
-    let mut world = story("late answers");
+    let mut world = example("late answers");
     let (step, late) = (SECOND / 10, SECOND * 6 / 10);
     world.take(wants(Wanted { lease: SECOND * 3, ..Wanted::of(0) }));
     world.is_quiet();
@@ -237,7 +237,7 @@ fn a_renewal_that_is_answered_late_counts() {
 /// The connection is dead, and an acquire of the owner is on it: its answer may take as long as the lease.
 #[test]
 fn a_lease_does_not_wait_for_a_silent_request_of_its_owner() {
-    let mut world = story("a renewal behind a silent request");
+    let mut world = example("a renewal behind a silent request");
     world.take(wants(owned(SECOND * 3)));
     world.is_quiet();
     world.take(Move::IsCut(world.all_wires()[0]));
@@ -258,7 +258,7 @@ fn confirmed(lease: Duration) -> Wanted {
 
 #[test]
 fn what_an_owner_is_granted_without_a_replica_is_not_confirmed_by_it() {
-    let mut world = story("a grant without a replica, of an owner that has one");
+    let mut world = example("a grant without a replica, of an owner that has one");
     world.take(wants(confirmed(SECOND)));
     world.is_quiet();
     world.take(Move::ReplicaStalls(1));
@@ -313,7 +313,7 @@ fn an_owner_does_not_re_enter_in_the_grace() {
     let mut world = failover("an owner whose release was not replicated");
     acquires(&mut world, 0, Wanted { owner: Some(1), ..fixed() });
     world.take(Move::IsCutOff(0));
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     is_served(&mut world, 0);
     acquires(&mut world, 1, fixed());
     world.take(Move::Waits(REPLACED));
@@ -330,7 +330,7 @@ fn a_release_hands_nothing_over_in_the_grace() {
     let mut world = failover("a release that comes to both masters");
     acquires(&mut world, 0, fixed());
     world.take(Move::IsCutOff(0));
-    world.take(Move::Release { program: 0, guard: 1, is_told: true });
+    world.take(Move::Release { program: 0, guard: 1, is_awaited: true });
     everything_arrives(&mut world);
     world.open().into_iter().for_each(|wire| world.take(Move::IsCut(wire)));
     acquires(&mut world, 1, fixed());
@@ -368,9 +368,9 @@ fn each_promotion_begins_a_grace() {
     world.comes_to_rest();
 }
 
-/// A program stalls between the look-up and its wait, while the server that it was told of becomes a replica.
+/// A program stalls between the look-up and its wait, while the server that it found becomes a replica.
 #[test]
-fn a_ticket_on_a_replica_is_not_taken_back_for_ever() {
+fn a_ticket_on_a_replica_is_not_cancelled_forever() {
     let mut world = failover("a ticket on a replica");
     acquires(&mut world, 0, Wanted::of(0));
     acquires(&mut world, 1, Wanted::of(0));
@@ -392,7 +392,7 @@ fn a_ticket_on_a_replica_is_not_taken_back_for_ever() {
         world.take(Move::Passes);
     }
     // The session is opened at the replica, as that takes no write; a request for a lock is refused there.
-    while !matches!(world.story.last(), Some(Told::Asked(1, request)) if request[0] == b"RLOCK.ACQUIRE") {
+    while !matches!(world.account.last(), Some(Entry::Asked(1, request)) if request[0] == b"RLOCK.ACQUIRE") {
         let next = world.possible().into_iter().find(|it| is_of(1, it));
         world.take(next.expect("it asks at last"));
     }

@@ -1,9 +1,9 @@
-//! Every history of so many moves in a small world, where random ones may miss one: a program that does what a script says,
-//! and a network in which anything may come before anything else, with a fault or two anywhere.
+//! Every history of a number of moves in a small world, where random histories may miss one: a program that follows a
+//! script, and a network that reorders anything, with a fault or two anywhere.
 //!
-//! Two histories after which everything that can be seen is the same are one from there on. What can be seen is the
-//! servers, what is on its way, what callers have, and the sizes of the engine's tables and when it is next due: less than
-//! all that the engine knows, so that a history may be left out that was another one.
+//! Two histories that lead to the same visible state are one from there on. Visible are the servers, the messages under
+//! way, what callers have, the sizes of the engine's tables and when it is next due. That is less than the engine
+//! knows, so a distinct history may be left out.
 //!
 //! Each history, however long, then comes to rest, and must leave nothing.
 
@@ -111,7 +111,7 @@ fn explore(small: &Small) {
 }
 
 fn release(guard: u64) -> Move {
-    Move::Release { program: 0, guard, is_told: true }
+    Move::Release { program: 0, guard, is_awaited: true }
 }
 
 /// Two want one lock; the first gives it back.
@@ -135,13 +135,13 @@ fn a_try_that_is_abandoned() {
     explore(&Small::new("a try that is abandoned", script, 2, 5));
 }
 
-/// A guard that is dropped, and one that is given back, of fixed leases.
+/// One guard is dropped and one is released, of fixed leases.
 #[test]
 fn fixed_leases() {
     let fixed = Wanted { is_kept: false, ..wants(0) };
     let script = vec![
         acquire(fixed.clone()),
-        Move::Release { program: 0, guard: 1, is_told: false },
+        Move::Release { program: 0, guard: 1, is_awaited: false },
         acquire(Wanted { within: Some(Duration::ZERO), ..fixed }),
         release(2),
     ];
@@ -157,7 +157,7 @@ fn guards_of_one_owner() {
     explore(&Small::new("guards of one owner", script, 0, 9));
 }
 
-/// Both locks at once, of which another one has one.
+/// Both locks at once, while one has another holder.
 #[test]
 fn both_locks_at_once() {
     let script = vec![acquire(wants(1)), acquire(wants(BOTH)), release(1), Move::Abandon { program: 0, attempt: 2 }];

@@ -104,7 +104,7 @@ fn lead(style: Style, seed: u64) -> Result<u64, Box<Broken>> {
     let mut moves = Vec::new();
     let led = panic::catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(&setup);
-        world.is_told = false;
+        world.prints_account = false;
         for _ in 0..style.moves {
             let next = draw(&world, style, &mut random);
             moves.push(next.clone());
@@ -128,9 +128,9 @@ fn ends(world: &mut World, style: Style) {
     }
 }
 
-fn replay(setup: &Setup, style: Style, moves: &[Move], is_told: bool) {
+fn replay(setup: &Setup, style: Style, moves: &[Move], prints_account: bool) {
     let mut world = World::new(setup);
-    world.is_told = is_told;
+    world.prints_account = prints_account;
     moves.iter().for_each(|taken| world.take(taken.clone()));
     ends(&mut world, style);
 }
@@ -188,7 +188,7 @@ fn is_in_order(world: &World) {
             }
             let key = names(what).join("+");
             let joined: Vec<_> = world.servers[0].joined.iter().filter(|it| it.0 == key).map(|it| &it.1).collect();
-            // A waiter whose time was over by a server's clock that is ahead joins again.
+            // A waiter that timed out by a server's fast clock joins again.
             let is_once = |holder: &String| joined.iter().filter(|it| **it == holder).count() == 1;
             let place = |holder: &String| joined.iter().position(|it| *it == holder).filter(|_| is_once(holder));
             let granted = program.granted.iter().filter(|it| it.0 == key);
@@ -259,7 +259,7 @@ fn caller(world: &World, style: Style, random: &mut Random) -> Option<Move> {
                 let keep = Duration::from_millis(random.one_of(&[1, 50, 700, 5_000]));
                 return Some(Move::Answer { program, guard, keep });
             }
-            Some(Move::Release { program, guard, is_told: random.is(70) })
+            Some(Move::Release { program, guard, is_awaited: random.is(70) })
         }
         16..18 if !attempts.is_empty() => Some(Move::Abandon { program, attempt: random.one_of(&attempts) }),
         18 if random.is(30) => Some(Move::Settle(program)),

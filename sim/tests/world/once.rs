@@ -1,4 +1,4 @@
-//! What must be true of answers: who makes one, who gets it, and who leads while it is kept.
+//! The promises about answers: which holder stores one, which callers get it, and which caller leads while it is kept.
 
 use crate::program::{Guard, Releasing, answer_of};
 use crate::server::{Health, Name, Request, Server, number, text};

@@ -55,7 +55,7 @@ pub struct Guard {
     pub side: Side,
     /// Until when it was known to hold, when that was last checked.
     pub until: Option<Instant>,
-    /// The server whose reply says so.
+    /// The server that replied so.
     pub backed_by: usize,
     pub is_lost: bool,
 }
@@ -193,11 +193,17 @@ impl Program {
         self.attempts.remove(&id).map(|_| Event::Abandon(id))
     }
 
-    pub fn release(&mut self, guard: u64, is_told: bool, released_before: u64, at: Duration) -> Option<Event<'static>> {
+    pub fn release(
+        &mut self,
+        guard: u64,
+        is_awaited: bool,
+        released_before: u64,
+        at: Duration,
+    ) -> Option<Event<'static>> {
         let Guard { grant, key, holder, is_named, is_kept, .. } = self.guards.remove(&guard)?;
         let was_known_to_hold = !self.left(&grant, at).is_zero();
         self.leases.remove(&grant.guard);
-        let caller = is_told.then(|| self.caller());
+        let caller = is_awaited.then(|| self.caller());
         if let Some(caller) = caller {
             self.releases.push(Releasing {
                 caller,
@@ -259,7 +265,7 @@ impl Program {
         lease.map_or(Duration::ZERO, |lease| lease.until.saturating_duration_since(self.now(at)))
     }
 
-    pub fn is_told_of_loss(&self, grant: &Grant) -> bool {
+    pub fn is_notified_of_loss(&self, grant: &Grant) -> bool {
         self.leases.get(&grant.guard).is_some_and(|lease| lease.lost.is_some())
     }
 
@@ -280,7 +286,7 @@ impl Program {
         }
     }
 
-    /// What callers have learnt since the last call. `from`: the server whose reply came last.
+    /// What callers have learnt since the last call. `from`: the server of the last reply.
     pub fn hears(&mut self, from: usize) -> Vec<Heard> {
         let mut heard = Vec::new();
         for (id, answer) in std::mem::take(&mut self.answers) {
@@ -341,9 +347,9 @@ impl Program {
     pub fn seen(&self, at: Duration) -> String {
         let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, self.left(&it.grant, at))).collect();
         let attempts: Vec<_> = self.attempts.keys().collect();
-        let told =
+        let notified =
             (self.granted.len(), self.answered.len(), self.refused.len(), self.released.len(), self.releases.len());
-        format!("{guards:?} {attempts:?} {told:?} {:?} {:?}", self.engine.kept(), self.engine.due(self.now(at)))
+        format!("{guards:?} {attempts:?} {notified:?} {:?} {:?}", self.engine.kept(), self.engine.due(self.now(at)))
     }
 }
 

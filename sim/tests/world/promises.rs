@@ -24,20 +24,20 @@ impl World {
         }
     }
 
-    /// A guard that is known to hold is held at the server that said so, a loss is reported in time, and stays one.
-    /// `from`: whose reply has come just now.
+    /// A guard that is known to hold is held at the server that replied so; a loss is reported in time, and is
+    /// final. `from`: the server of the latest reply.
     fn check_leases(&mut self, program: usize, from: Option<usize>) {
         let (at, is_calm) = (self.at, self.is_calm);
         let is_stalled = self.is_stalled(program);
         let it = &mut self.programs[program];
         let now = it.now(at);
         let lefts: Vec<_> =
-            it.guards.values().map(|it_is| (it.left(&it_is.grant, at), it.is_told_of_loss(&it_is.grant))).collect();
-        for ((id, guard), (left, is_told)) in it.guards.iter_mut().zip(lefts) {
+            it.guards.values().map(|it_is| (it.left(&it_is.grant, at), it.is_notified_of_loss(&it_is.grant))).collect();
+        for ((id, guard), (left, is_notified)) in it.guards.iter_mut().zip(lefts) {
             let Guard { key, holder, .. } = guard;
             if left.is_zero() {
                 let was_known_to_hold = guard.until.is_some_and(|until| until > now);
-                assert!(!was_known_to_hold || is_told, "{holder} is lost, and that was not reported");
+                assert!(!was_known_to_hold || is_notified, "{holder} is lost, and that was not reported");
                 assert!(!is_calm || !guard.is_kept || is_stalled, "{holder} is lost though nothing went wrong");
                 guard.is_lost = true;
                 continue;
@@ -233,7 +233,7 @@ impl World {
                     // Some leaders answer, and others fail.
                     self.take(match is_lead && guard % 2 == 0 {
                         true => Move::Answer { program, guard, keep: Duration::from_secs(1) },
-                        false => Move::Release { program, guard, is_told: true },
+                        false => Move::Release { program, guard, is_awaited: true },
                     });
                 }
             }
@@ -273,7 +273,7 @@ impl World {
             it.refused.last()
         );
         for guard in it.guards.keys().copied().collect::<Vec<_>>() {
-            self.take(Move::Release { program, guard, is_told: true });
+            self.take(Move::Release { program, guard, is_awaited: true });
         }
         self.is_quiet();
     }

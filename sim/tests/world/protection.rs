@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct Protection {
     /// `rlock.grace`: a new or restarted master grants nothing for this time.
     pub grace: Duration,
-    /// It is whole but for what a test has switched off: no lock is to have two holders.
+    /// It is complete, except what a test has switched off: no lock may have two holders.
     pub promises_one_holder: bool,
-    /// `min-replicas-max-lag` beside `min-replicas-to-write 1`. None: a master needs no replica.
+    /// `min-replicas-max-lag`, together with `min-replicas-to-write 1`. None: a master needs no replica.
     pub lag: Option<Duration>,
     /// A replica takes over only when no server has heard of the master for this time.
     pub failover: Duration,

@@ -65,9 +65,9 @@ pub struct Server {
     pub deleted: BTreeSet<(Name, Name)>,
     /// The last fencing token of each lock.
     pub tokens: BTreeMap<&'static str, i64>,
-    /// How often a release gave back a hold.
+    /// How often a hold was released.
     pub released: BTreeMap<(Name, Name), u64>,
-    /// All answers that were ever stored; those since the last look at them, and until when they are kept.
+    /// All answers that were stored; and those since the last check, with the end of each.
     pub stored: BTreeSet<Name>,
     pub newly_stored: Vec<(Name, Duration)>,
     /// Holders that asked for an answer.
@@ -162,7 +162,7 @@ impl Server {
         at.saturating_sub(self.heard_at).as_secs() > lag.as_secs()
     }
 
-    /// All that follows from a change at once. Counts the change for replicas.
+    /// Carries out everything that follows from a change at once. Counts the change for replicas.
     fn follows_up(&mut self) {
         self.node.follow_up();
         for client in self.node.take_answered() {
@@ -344,7 +344,7 @@ impl Server {
         self.taken_away.extend(holds.into_iter().filter(|(key, _)| is_it(key)));
     }
 
-    /// A replica that is in step has all that its master has.
+    /// A replica that is in step has all of its master's data.
     pub fn takes_over_data(&mut self, data: &Keyspace, from: (usize, u64)) {
         let before = self.holds();
         let ends = |server: &Self, key: &str| server.data.get(0, key.as_bytes()).map(|entry| entry.expiry);
@@ -455,7 +455,7 @@ impl Server {
         self.node.host.keyspace.borrow().fencing_token(0, key.as_bytes())
     }
 
-    /// All that decides what it does next.
+    /// The state that decides what it does next.
     pub fn seen(&self) -> String {
         format!("{:?} {:?} {:?} {:?} {:?}", self.health, self.follows, self.data, self.node.engine, self.behind)
     }

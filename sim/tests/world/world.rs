@@ -1,6 +1,6 @@
-//! Programs, servers and the network between them, all of which a test moves: what was sent arrives when the test says so,
-//! or never; connections break, clocks go on, locks are deleted, servers fail, and others take their places.
-//! After each move `promises.rs` checks what must be true at any time.
+//! Programs, servers and the network between them, all moved by a test: a message arrives when the test says so, or
+//! never; connections break, clocks go on, locks are deleted, servers fail, and others replace them. After each move
+//! `promises.rs` checks what must hold at any time.
 
 mod callers;
 mod failovers;
@@ -65,7 +65,7 @@ pub enum Move {
     Release {
         program: usize,
         guard: u64,
-        is_told: bool,
+        is_awaited: bool,
     },
     /// The work under a lead ends, with an answer.
     Answer {
@@ -104,7 +104,7 @@ pub enum Move {
     /// To the next time at which something happens by itself.
     Passes,
     Waits(Duration),
-    /// The program does nothing for so long.
+    /// The program does nothing for this time.
     Stalls {
         program: usize,
         time: Duration,
@@ -114,7 +114,7 @@ pub enum Move {
     Forgets(usize),
     /// An operator ends all sessions of the server.
     EndsSessions(usize),
-    /// It replies with an error to everything, or as ever again.
+    /// It replies with an error to everything, or works again.
     Refuses {
         server: usize,
         line: Option<&'static str>,
@@ -153,7 +153,7 @@ pub struct Link {
     pub state: State,
     pub up: VecDeque<Request>,
     pub down: VecDeque<Vec<u8>>,
-    /// The requests whose answers have not come, the oldest first.
+    /// The requests without an answer yet, the oldest first.
     pub asked: VecDeque<Request>,
 }
 
@@ -208,7 +208,7 @@ impl Setup {
 }
 
 /// What is reported of a history that has failed.
-pub enum Told {
+pub enum Entry {
     Taken(Duration, Move),
     Asked(usize, Request),
     Answered(usize, Vec<u8>),
@@ -245,12 +245,12 @@ pub struct World {
     pub tokens_of_guards: BTreeSet<(String, u64)>,
     pub answers: Answers,
     pub steps: u64,
-    /// What becomes of one lock, if that is to be known.
+    /// The acts on one lock, if they are to be recorded.
     pub trace: Option<Trace>,
-    pub story: Vec<Told>,
+    pub account: Vec<Entry>,
     pub title: String,
-    /// Whether a failure prints the story.
-    pub is_told: bool,
+    /// Whether a failure prints the history.
+    pub prints_account: bool,
 }
 
 fn address(server: usize) -> Address {
@@ -271,7 +271,7 @@ impl World {
             setup.servers.iter().map(|clock| Server::new(*clock, setup.turn, &protection)).collect();
         servers.iter_mut().skip(1).for_each(|server| server.is_demoted(0, Duration::ZERO, &protection));
         let (links, late, stalled, stalled_replicas, tokens, tokens_of_guards) = Default::default();
-        let story = Default::default();
+        let account = Default::default();
         let mut world = Self {
             at: Duration::ZERO,
             programs,
@@ -297,9 +297,9 @@ impl World {
             answers: Answers::default(),
             steps: 0,
             trace: None,
-            story,
+            account,
             title: setup.title.clone(),
-            is_told: true,
+            prints_account: true,
         };
         world.replicates();
         world
@@ -359,7 +359,7 @@ impl World {
 
     /// The moves up to now.
     pub fn taken(&self) -> impl Iterator<Item = &Move> {
-        self.story.iter().filter_map(|told| if let Told::Taken(_, taken) = told { Some(taken) } else { None })
+        self.account.iter().filter_map(|entry| if let Entry::Taken(_, taken) = entry { Some(taken) } else { None })
     }
 
     /// Whether there is what a caller's move is about.
@@ -375,7 +375,7 @@ impl World {
 
     /// Takes a move; one that is about something that is not there changes nothing.
     pub fn take(&mut self, taken: Move) {
-        self.story.push(Told::Taken(self.at, taken.clone()));
+        self.account.push(Entry::Taken(self.at, taken.clone()));
         let is_fault = !matches!(
             taken,
             Move::Acquire { .. }
@@ -402,7 +402,7 @@ impl World {
         match taken {
             Move::Acquire { program, wanted } => self.acquire(program, wanted),
             Move::Abandon { program, attempt } => self.abandon(program, attempt),
-            Move::Release { program, guard, is_told } => self.release(program, guard, is_told),
+            Move::Release { program, guard, is_awaited } => self.release(program, guard, is_awaited),
             Move::Answer { program, guard, keep } => self.answer(program, guard, keep),
             Move::Dies { program, arrives } => self.dies(program, arrives),
             Move::Settle(program) => self.settle(program),
@@ -474,7 +474,7 @@ impl World {
         format!("programs {programs:?}, servers {servers:?}")
     }
 
-    /// All that is due by itself.
+    /// Runs everything that is due.
     fn serves_time(&mut self) {
         self.stalled.retain(|_, until| *until > self.at);
         for server in 0..self.servers.len() {
@@ -512,7 +512,7 @@ impl World {
         self.step_from(program, event, from);
     }
 
-    /// `from`: the server whose reply this is, if it is one.
+    /// `from`: the server of this reply, if it is one.
     fn step_from(&mut self, program: usize, event: Event<'_>, from: usize) {
         self.steps += 1;
         let now = self.programs[program].now(self.at);
@@ -540,7 +540,7 @@ impl World {
         self.check_from(program, from);
     }
 
-    /// All that can be seen.
+    /// The visible state.
     pub fn seen(&self) -> String {
         let links = self.links.iter().map(|(wire, link)| {
             let up: Vec<_> = link.up.iter().map(words).collect();
@@ -556,13 +556,15 @@ impl World {
 /// A history that has failed is printed.
 impl Drop for World {
     fn drop(&mut self) {
-        if std::thread::panicking() && self.is_told {
+        if std::thread::panicking() && self.prints_account {
             eprintln!("{}, after {} moves and {:?}:", self.title, self.taken().count(), self.at);
-            for told in &self.story {
-                match told {
-                    Told::Taken(at, taken) => eprintln!("    {at:?} {taken:?}"),
-                    Told::Asked(server, request) => eprintln!("        {} is asked {}", HOSTS[*server], words(request)),
-                    Told::Answered(program, answer) => {
+            for entry in &self.account {
+                match entry {
+                    Entry::Taken(at, taken) => eprintln!("    {at:?} {taken:?}"),
+                    Entry::Asked(server, request) => {
+                        eprintln!("        {} is asked {}", HOSTS[*server], words(request))
+                    }
+                    Entry::Answered(program, answer) => {
                         let answer = String::from_utf8_lossy(answer).replace("\r\n", " ");
                         eprintln!("        program {program} hears {answer}");
                     }

@@ -28,7 +28,7 @@ pub(super) use grace::begin as begin_grace;
 pub use rlock_core::waiting::commands::{Acquiring, Waiting};
 pub use sessions::{EventsCall, cancel, end, events};
 #[cfg(test)]
-pub use telling::TOLD_BYTES_MAX;
+pub use telling::EVENTS_BYTES_MAX;
 pub use views::{SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
 
 /// Acquires a lock for the client of this command, which may wait for it; with a ticket, which is named by its session

@@ -10,7 +10,7 @@ use rlock_core::waiting::SessionId;
 /// others. The server closes the connection of a client
 /// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
 /// next connection.
-pub const TOLD_BYTES_MAX: usize = 128 * 1_024;
+pub const EVENTS_BYTES_MAX: usize = 128 * 1_024;
 
 /// Writes the events for the client of this callback: none, if another connection has taken over.
 pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
@@ -32,7 +32,7 @@ pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
 pub(super) fn write_news(context: &Context, session: SessionId, since_us: u64) {
     let server = Server::new(context);
     let news =
-        state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(&server, session, TOLD_BYTES_MAX));
+        state::engine().map_or_else(|_| Vec::new(), |mut engine| engine.take_news(&server, session, EVENTS_BYTES_MAX));
     let waited_ms = i64::try_from(monotonic_us().saturating_sub(since_us) / 1_000).unwrap_or(i64::MAX);
     let writer = Writer::new(context).array(news.len());
     for (event, left_ms) in &news {

@@ -22,7 +22,7 @@ const UNDER_WAY: usize = 32 * BUFFER;
 /// The word of a replica alone.
 const ASKS_FOR_CHANGES: &[u8] = b"PSYNC";
 
-/// Who sends what is carried.
+/// Which end sends the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     Client,
@@ -50,11 +50,11 @@ pub struct Line {
     pub has_holes: Cell<bool>,
     /// It is to be cut in the middle of the next answer.
     pub is_cut_mid_reply: Cell<bool>,
-    /// It is a replica that has connected: it has asked to be told of all changes.
+    /// A replica's connection: it has asked for all changes.
     pub is_of_replica: Cell<bool>,
     /// Where it comes from.
     pub peer: Option<IpAddr>,
-    /// Whose words are lost for as long as it lasts, their end included.
+    /// The end that loses its data for the connection's lifetime, its close included.
     pub silenced: Cell<Option<Sender>>,
 }
 
@@ -64,8 +64,8 @@ impl Line {
         let Ok(()) = prepare(&client) else { return };
         let Ok(mut server) = connect(target).await else { return };
         if self.carry_both_ways(&mut client, &mut server).await.is_ok() {
-            end_in_good_order(&client);
-            end_in_good_order(&server);
+            end_gracefully(&client);
+            end_gracefully(&server);
         }
     }
 
@@ -91,7 +91,7 @@ impl Line {
         is_lost_by_rule || self.silenced.get() == Some(sender)
     }
 
-    /// As long as nothing arrives of what this one sends, nobody learns that it is gone.
+    /// While everything that this end sends is lost, the other end does not learn that it is gone.
     async fn mourn(&self, gone: Sender, error: io::Error) -> io::Result<()> {
         if self.loses(gone) { pending().await } else { Err(error) }
     }
@@ -115,7 +115,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 #[allow(deprecated)] // To set a time would be wrong here; to take it away is not.
-fn end_in_good_order(stream: &TcpStream) {
+fn end_gracefully(stream: &TcpStream) {
     // Otherwise what was written last might be lost; and what fails here has failed already.
     let _ = stream.set_linger(None);
 }
@@ -140,7 +140,7 @@ enum Then {
     GoOn,
     /// The sender has ended, and the receiver learns of it.
     End,
-    /// The sender has ended, and nobody learns of it.
+    /// The sender has ended, and the other end does not learn of it.
     Stay,
     Cut,
 }

@@ -1,5 +1,5 @@
-//! The network between clients and a server, of which all sorts of trouble can be had. It is for whoever asks for the
-//! feature `network`: the others need no runtime.
+//! A network between clients and a server that can be made faulty. It needs the feature `network`, so that other tests
+//! need no runtime.
 
 mod line;
 mod proxy;

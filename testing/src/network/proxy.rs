@@ -1,7 +1,7 @@
-//! The network between clients and a server: a port that leads to the server's, and another one to where it listens for
-//! TLS, between which all sorts of trouble can be made.
+//! A network between clients and a server that can be made faulty: a port that leads to the server's, and another one
+//! to its TLS port.
 //!
-//! Each has a thread, in which all connections are tasks: nobody needs a lock, and what is told to it has happened to every
+//! Each has a thread, in which all connections are tasks: so it needs no lock, and an order has reached every
 //! connection when the call returns.
 
 use super::line::{Line, Rule, Rules, Sender};
@@ -21,7 +21,7 @@ use tokio::task::{self, LocalSet};
 /// How long nothing is accepted when there are no descriptors left.
 const REST: Duration = Duration::from_millis(10);
 
-/// Ends its connections when it is dropped. What is told to it may be told from any thread.
+/// Dropping it ends its connections. Any thread may give it orders.
 #[derive(Debug)]
 pub struct Proxy {
     /// Where clients connect, as long as this lives.
@@ -38,8 +38,8 @@ pub enum Order {
     Cut,
     /// Whatever this one sends from now on arrives later by that, in order. Nought ends it.
     Delay(Sender, Duration),
-    /// What this one sends from now on is lost, ends of connections included. Connections of which something was lost are
-    /// cut when it is over.
+    /// Everything that this end sends from now on is lost, ends of connections included. Connections that lost
+    /// something are cut when it is over.
     Lose(Sender),
     /// What replicas send their master is lost, or what it sends them, until it is healed.
     LoseOfReplicas(Sender),
@@ -49,17 +49,17 @@ pub enum Order {
     CutMidReply,
     /// New connections are closed at once.
     Refuse,
-    /// What this one sends is lost on so many in a hundred of the connections that are there, and nobody is told. New
-    /// ones are whole. This alone does not end when others are healed, so that it can be beside them.
+    /// On this percentage of the current connections everything that this end sends is lost, without notice. New
+    /// connections work. Only this fault survives `Heal`, so that it can overlap others.
     Silence { sender: Sender, hundredths: u8, seed: u64 },
-    /// Cuts the connections on which somebody was silenced.
+    /// Cuts the silenced connections.
     CutSilenced,
-    /// All trouble is over, but for who is silenced. Connections that are no longer whole are cut, the others stay.
+    /// Ends all faults except `Silence`. Connections that lost something are cut, the others stay.
     Heal,
 }
 
 impl Order {
-    /// Whoever is at the other side is gone, and nobody is told.
+    /// The other end is gone, without notice.
     pub const LOSE_ALL: [Self; 2] = [Self::Lose(Sender::Client), Self::Lose(Sender::Server)];
 
     /// A master and its replicas hear nothing of each other.
@@ -77,7 +77,7 @@ impl Proxy {
         let (tell_port, port) = answers::channel();
         let thread = std::thread::Builder::new().name("network".to_owned()).spawn(move || {
             if let Err(error) = run(&tell_port, taken) {
-                // Nobody listens if it is told already, and then nothing fails any more.
+                // The receiver is gone if the port is known already, and then nothing fails any more.
                 let _ = tell_port.send(Err(error));
             }
         })?;
@@ -96,7 +96,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // The thread ends when nobody can tell it anything any more, and its connections with it.
+        // The thread ends with its orders' sender, and its connections end with it.
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -130,7 +130,7 @@ impl Network {
     async fn serve(mut self, listener: &TcpListener, mut orders: Orders) {
         loop {
             tokio::select! {
-                // What is told comes first: who connects afterwards is treated accordingly.
+                // Orders come first: later connections are treated accordingly.
                 biased;
                 order = orders.recv() => match order {
                     Some((order, done)) => {

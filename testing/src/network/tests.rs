@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// More than all buffers between two ends hold: who has sent it knows that some of it was taken.
+/// More than all buffers between two ends hold: after sending it, some of it was certainly taken.
 const MUCH: usize = 32 * 1_024 * 1_024;
 const LATE: Duration = Duration::from_millis(150);
 
@@ -187,7 +187,7 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     }
     delay(&proxy, &BOTH[..1], LATE);
     stream.write_all(b"first").unwrap();
-    // With each thing that it is told it also takes what has come: so this is taken before it is over.
+    // With each order it also takes what has come: so this is taken before the fault is over.
     (0..10).for_each(|_| delay(&proxy, &BOTH[..1], LATE));
     proxy.obey(Order::Heal);
     stream.write_all(b"second").unwrap();
@@ -197,7 +197,7 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
 }
 
 #[test]
-fn replicas_are_told_nothing_while_clients_are_answered() {
+fn replicas_get_nothing_while_clients_are_answered() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let (mut replica, mut client) = (connected(&proxy), connected(&proxy));
@@ -207,7 +207,7 @@ fn replicas_are_told_nothing_while_clients_are_answered() {
     to_replica.write_all(b"SET k v").unwrap();
     assert!(is_silent(&replica));
     assert_eq!(asks(&mut client, b"whole"), b"whole");
-    // One that comes meanwhile is told nothing either.
+    // A new one gets nothing meanwhile, either.
     let mut late = connected(&proxy);
     late.write_all(&[b"PSYNC ".as_slice(), &vec![1; MUCH]].concat()).unwrap();
     assert!(is_silent(&late));
@@ -245,14 +245,14 @@ fn one_address_is_cut_off_and_others_are_not() {
     let cut_off = Order::LoseOf([127, 0, 0, 1].into());
     proxy.obey(cut_off);
     stream.write_all(b"lost").unwrap();
-    // With each thing that it is told it also takes what has come.
+    // With each order it also takes what has come.
     (0..10).for_each(|_| proxy.obey(cut_off));
     proxy.obey(Order::Heal);
     assert_reset(&mut stream);
 }
 
 #[test]
-fn who_comes_new_is_refused_and_who_is_there_stays() {
+fn new_connections_are_refused_and_open_ones_stay() {
     let echo = Echo::start();
     let proxy = network_to(&echo);
     let mut stream = connected(&proxy);
@@ -334,7 +334,7 @@ fn a_connection_that_is_silenced_stays_so_and_a_new_one_is_whole() {
 }
 
 #[test]
-fn half_of_an_answer_is_all_that_comes() {
+fn only_half_of_an_answer_comes() {
     for late in [Duration::ZERO, LATE] {
         let echo = Echo::start();
         let proxy = network_to(&echo);

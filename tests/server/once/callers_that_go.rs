@@ -120,7 +120,8 @@ fn a_session_that_comes_back_learns_of_the_answer() {
     ann.hang_up(&server);
     assert_eq!(client.say(KEPT), Reply::Int(1));
     wait_until("no ticket waits", || client.figure("tickets") == 0);
-    let told: Vec<_> = ann.until_told(2).into_iter().map(|event| (event.ticket, event.outcome, event.value)).collect();
+    let told: Vec<_> =
+        ann.until_fetched(2).into_iter().map(|event| (event.ticket, event.outcome, event.value)).collect();
     assert_eq!(told, ["1", "2"].map(|ticket| (ticket.to_owned(), "answered".to_owned(), Reply::Nil)));
     assert_eq!(ann.ask("RLOCK.ONCE k ann1 600000 WAIT 0", "3"), text("42"), "by a ticket, too, at once");
     assert_eq!(ann.cancel("1 3"), list([Reply::Int(0), Reply::Int(0)]), "no ticket is left");
@@ -144,7 +145,7 @@ fn a_ticket_of_once_is_none_of_acquire() {
     client.say("RLOCK.ANSWER k leader 42 KEEP 600000");
     client.say("DEL rlock_answer:{k}");
     in_use(&mut ann, "RLOCK.ACQUIRE k ann 600000 WAIT 0");
-    assert_eq!(ann.until_told(1)[0].outcome, "answered");
+    assert_eq!(ann.until_fetched(1)[0].outcome, "answered");
     assert_eq!(client.figure("events_unacknowledged"), 0);
 }
 

@@ -112,13 +112,13 @@ fn a_server_that_becomes_a_replica_leaves_no_waiter(scene: &mut Scene) {
     scene.until_waiting(0);
     let value = value();
     for waiter in &mut waiters {
-        let is_told = match waiter.outcome() {
+        let has_answer = match waiter.outcome() {
             Outcome::Answered(answer) => answer.is_none_or(|answer| answer == value),
             Outcome::Error(line) => line.starts_with("UNBLOCKED "),
             Outcome::CutOff => true,
             Outcome::Granted(_) | Outcome::TimeIsUp(_) => false,
         };
-        assert!(is_told, "on {}", ServerVersion::under_test());
+        assert!(has_answer, "on {}", ServerVersion::under_test());
     }
     assert!(scene.say("RLOCK.ONCE k late 600000").as_error().starts_with("READONLY"));
     scene.say("REPLICAOF NO ONE");

@@ -42,7 +42,7 @@ fn what_changes_no_lock_is_not_replicated() {
     }
     ann.wait_for("RLOCK.ACQUIRE k ann2 600000 WAIT 0", "3");
     ann.wait_for("RLOCK.ACQUIRE k ann4 600000 WAIT 1", "4");
-    let outcomes: Vec<_> = ann.until_told(2).into_iter().map(|event| event.outcome).collect();
+    let outcomes: Vec<_> = ann.until_fetched(2).into_iter().map(|event| event.outcome).collect();
     assert_eq!(outcomes, ["error", "timeout"], "that of the place that was taken, and that of the time that is up");
     assert_eq!(ann.cancel("1 none"), list([1, 0].map(Reply::Int)));
     assert_eq!(ann.cancel(""), Reply::Int(1));

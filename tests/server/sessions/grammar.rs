@@ -90,7 +90,7 @@ fn a_ttl_is_from_1000_to_600000_ms() {
         }
     }
     for ttl in ["TTL 1000", "ttl 600000"] {
-        assert_eq!(refused.session.told(ttl), []);
+        assert_eq!(refused.session.fetch(ttl), []);
     }
 }
 
@@ -100,32 +100,32 @@ fn a_wait_for_events_is_from_0_to_9223372036854775807_ms() {
     for wait in ["", "-1", "1.5", "+1", "01", "9223372036854775808", "for ever"] {
         refused.all(&[(&["RLOCK.EVENTS", OPEN, "WAIT", wait], "ERR", "WAIT must be")]);
     }
-    // A third of the TTL is the most that it waits for.
-    refused.session.told("TTL 1000");
-    assert_eq!(refused.session.told("WAIT 9223372036854775807"), []);
+    // It waits for a third of the TTL at most.
+    refused.session.fetch("TTL 1000");
+    assert_eq!(refused.session.fetch("WAIT 9223372036854775807"), []);
 }
 
-/// What was never told cannot be done with.
+/// An event that was never delivered cannot be acknowledged.
 #[test]
-fn an_acknowledgement_is_of_what_was_told() {
+fn an_acknowledgement_is_of_delivered_events() {
     let mut refused = Refusals::prepare();
     for seq in ["", "-1", "x", "01", "9223372036854775808"] {
         refused.all(&[(&["RLOCK.EVENTS", OPEN, "ACK", seq], "ERR", "ACK must be")]);
     }
-    // One event was told; one more there is, and the session was not told of it.
+    // One event was delivered; there is one more that was not.
     refused.client.say("RLOCK.RACQUIRE l holder 600000");
     refused.session.wait_for("RLOCK.WACQUIRE l ann 600000 WAIT 0", "second");
     refused.client.say("DEL l");
-    refused.begin_anew();
+    refused.begin_again();
     for seq in ["2", "3", "9223372036854775807"] {
         let reply = refused.client.say(&format!("RLOCK.EVENTS {OPEN} ACK {seq}"));
         assert!(reply.as_error().starts_with("ERR ACK must be at most"), "{seq}: {reply:?}");
         refused.is_as_before();
     }
-    assert_eq!(refused.session.told("ACK 1").len(), 1);
-    // Once more is no error: the answer may have been lost.
+    assert_eq!(refused.session.fetch("ACK 1").len(), 1);
+    // A repetition is no error: the answer may have been lost.
     for seq in [2, 2, 1] {
-        assert_eq!(refused.session.told(&format!("ACK {seq}")), []);
+        assert_eq!(refused.session.fetch(&format!("ACK {seq}")), []);
         assert_eq!(refused.client.figure("events_unacknowledged"), 0);
     }
 }
@@ -162,7 +162,7 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
             &format!("{kind} read {holder} 600000"),
             &format!("{kind} free {holder} 600000"),
             &format!("RLOCK.ACQUIRE queued {holder} 600000"),
-            // A token is part of what is waited for: who asks for one must not be told without.
+            // A token is part of the request: a client that asks for one must not get an event without.
             &format!("{kind} queued {holder} 600000 FENCED"),
         ] {
             let call = format!("{other} WAIT 0 SESSION {OPEN} {ticket}");
@@ -183,6 +183,6 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
     let mut cid = Session::open(&refused.server, "cid");
     cid.wait_for("RLOCK.RACQUIRE queued cid 600000 WAIT 0", "waiting");
     // And one that is done with is free again.
-    assert_eq!(refused.session.told("ACK 1"), []);
+    assert_eq!(refused.session.fetch("ACK 1"), []);
     refused.session.wait_for("RLOCK.WACQUIRE queued dan 600000 WAIT 0", "told");
 }

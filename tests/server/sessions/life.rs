@@ -69,7 +69,8 @@ fn a_process_that_is_killed_is_passed_over_at_once_and_gone_after_its_ttl() {
     assert_eq!(client.say("RLOCK.ACQUIRE k ann1 600000"), Reply::Nil);
 }
 
-/// It is told, since a call of its waits; and nobody reads that. The lock is its own until the lease ends.
+/// The event is sent, since a call of the process waits; and the process does not read it. The lock belongs to it until
+/// the lease ends.
 #[test]
 fn what_is_granted_to_a_process_that_is_stopped_goes_with_its_lease() {
     let server = Server::start();
@@ -129,17 +130,17 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
         client.say(&format!("RLOCK.RELEASE {key} holder"));
         assert_eq!(client.expiry(key), -2);
     }
-    // A client that comes now does not wait for a session that nobody attends.
+    // A new client does not wait for an unattended session.
     assert_eq!(client.say("RLOCK.ACQUIRE taken bob 600000 WAIT 0"), Reply::Nil);
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE taken cid 600000 WAIT 0");
-    assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "free", None)]);
+    assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(1, "free", None)]);
     // And it has its place before a client that came later.
     client.say("RLOCK.RELEASE taken bob");
-    assert_eq!(ann.told("WAIT 10000"), [Event::granted(2, "taken", None)]);
+    assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(2, "taken", None)]);
     client.say("RLOCK.RELEASE taken ann");
     assert_eq!(cid.receive(), Reply::Nil);
     client.say("RLOCK.RELEASE untouched holder");
-    assert_eq!(ann.told("WAIT 10000"), [Event::granted(3, "untouched", None)]);
+    assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(3, "untouched", None)]);
 }
 
 /// A session without a call that waits is attended for a tenth of its TTL after the last answer.
@@ -155,7 +156,7 @@ fn a_session_is_attended_for_a_tenth_of_its_ttl_after_an_answer() {
     assert!((900..2_000).contains(&ms), "after {ms} ms");
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.expiry("k"), -2, "it is passed over");
-    assert_eq!(ann.told("WAIT 10000"), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(1, "1", None)]);
     // While a call waits it is attended for as long as that.
     ann.arm("ACK 1 WAIT 2500");
     let armed = client.time_ms();
@@ -187,10 +188,10 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
     assert!((900..2_000).contains(&ms), "ended after {ms} ms");
     wait_until("its tickets have left", || client.figure("waiters") == 0);
     assert_eq!((client.figure("sessions"), client.figure("events_unacknowledged")), (0, 0));
-    // A call that waits is one sign of life, when it comes; the TTL counts from then, and may be said anew.
+    // A waiting call is one sign of life, when it comes; the TTL counts from then, and may be set again.
     let mut bob = Session::open_for(&server, "bob", 1_000);
     let said = client.time_ms();
-    assert_eq!(bob.told("TTL 3000"), []);
+    assert_eq!(bob.fetch("TTL 3000"), []);
     wait_until("it has ended", || client.figure("sessions") == 0);
     let ms = client.time_ms() - said;
     assert!((2_900..4_500).contains(&ms), "ended after {ms} ms");
@@ -198,7 +199,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
 
 /// The connection was killed before anyone could read the answer, if it was written.
 #[test]
-fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
+fn an_unread_grant_is_delivered_again_or_goes_with_its_lease() {
     let (server, mut client) = Server::with_client();
     for comes_back in [true, false] {
         let mut ann = Session::open_for(&server, "ann", 4_000);
@@ -213,8 +214,8 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
         assert_eq!(client.fields("k"), "{ann:1}");
         if comes_back {
             ann.reconnect(&server);
-            assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
-            assert_eq!(ann.told("ACK 1"), []);
+            assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
+            assert_eq!(ann.fetch("ACK 1"), []);
             client.say("RLOCK.RELEASE k ann");
         }
         assert_eq!(bob.receive(), Reply::Nil, "comes back: {comes_back}");
@@ -224,9 +225,9 @@ fn a_grant_that_nobody_read_is_told_again_or_goes_with_its_lease() {
     }
 }
 
-/// The server itself was silent: no process could give a sign of life. Those whose call waited are still there.
+/// The server itself was silent: no process could give a sign of life. Sessions with a waiting call are still there.
 #[test]
-fn a_server_that_stood_still_ends_no_session_whose_call_waits() {
+fn a_stalled_server_ends_no_session_with_a_waiting_call() {
     let server = Server::prepare().options(&["--enable-debug-command", "yes"]).start();
     let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
     client.say("RLOCK.ACQUIRE k holder 600000");
@@ -243,7 +244,7 @@ fn a_server_that_stood_still_ends_no_session_whose_call_waits() {
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
-/// While all clients are paused, nobody can give a sign of life.
+/// While all clients are paused, no process can give a sign of life.
 #[test]
 fn a_pause_of_all_clients_ends_no_session() {
     let server = Server::start();

@@ -27,11 +27,11 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     client.say("CONFIG SET rlock.max-waiters 1");
     let _blocked = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
     refused(&client.say("RLOCK.ACQUIRE k dan 600000 WAIT 0"), "rlock.max-waiters");
-    // What was told and is not acknowledged is still in use.
+    // A delivered event without its acknowledgement is still in use.
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.told("").len(), 1);
+    assert_eq!(ann.fetch("").len(), 1);
     refused(&ann.ask("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2"), "rlock.max-tickets");
-    assert_eq!(ann.told("ACK 1"), []);
+    assert_eq!(ann.fetch("ACK 1"), []);
     ann.wait_for("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2");
     assert_eq!(ann.cancel("2"), list([Reply::Int(1)]));
     bob.wait_for("RLOCK.ACQUIRE k dan 600000 WAIT 0", "2");
@@ -39,7 +39,7 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     client.say("CONFIG SET rlock.max-tickets 0");
     refused(&bob.ask("RLOCK.ACQUIRE k eve 600000 WAIT 0", "3"), "rlock.max-tickets");
     client.say("RLOCK.RELEASE k ann");
-    assert_eq!(bob.told("").len(), 1);
+    assert_eq!(bob.fetch("").len(), 1);
 }
 
 /// While it waits, and until its event is acknowledged.
@@ -54,9 +54,9 @@ fn a_ticket_for_several_locks_counts_as_one_for_each() {
     ann.wait_for("RLOCK.MACQUIRE 4 a b c d ann 600000 WAIT 0", "2");
     refused(&ann.ask("RLOCK.ACQUIRE a bob 600000 WAIT 0", "3"), "rlock.max-tickets");
     client.say("RLOCK.RELEASE a holder");
-    assert_eq!(ann.told("").len(), 1);
+    assert_eq!(ann.fetch("").len(), 1);
     refused(&ann.ask("RLOCK.ACQUIRE a bob 600000 WAIT 0", "3"), "rlock.max-tickets");
-    assert_eq!(ann.told("ACK 1"), []);
+    assert_eq!(ann.fetch("ACK 1"), []);
     ann.wait_for("RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 20", "3");
     wait_until("the time is up", || client.figure("events_unacknowledged") == 1);
     refused(&ann.ask("RLOCK.MACQUIRE 2 a b cid 600000 WAIT 0", "4"), "rlock.max-tickets");
@@ -110,9 +110,9 @@ fn a_server_that_is_full_of_sessions_opens_no_more() {
     }
     let reply = client.say("RLOCK.EVENTS the-session-of-cid ACK 1");
     assert!(reply.as_error().starts_with("NOSESSION "), "{reply:?}");
-    // Those that are open are there as ever.
+    // Open sessions still work.
     client.say("CONFIG SET rlock.max-sessions 1");
-    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.fetch(""), []);
     assert_eq!(ann.cancel(""), Reply::Int(0));
     refused(&client.say("RLOCK.EVENTS the-session-of-cid"), "rlock.max-sessions");
     client.say("CONFIG SET rlock.max-sessions 2");

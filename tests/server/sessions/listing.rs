@@ -1,4 +1,4 @@
-//! RLOCK.SESSIONS: which sessions there are, for those who may see all keys, and the end of one.
+//! RLOCK.SESSIONS lists the sessions for users with access to all keys, and ends one.
 
 use crate::inspect::of;
 use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text, wait_until};
@@ -13,17 +13,17 @@ fn each(sessions: &[Reply], name: &str) -> Vec<Reply> {
 }
 
 #[test]
-fn a_session_is_seen_with_its_user_and_all_that_it_keeps() {
+fn a_session_is_seen_with_its_user_and_everything_it_keeps() {
     let (server, mut client) = Server::with_client();
     assert_eq!(client.say("RLOCK.SESSIONS"), list([]));
     client.say("ACL SETUSER bob on >secret ~* +@all");
     let mut ann = Session::open(&server, "ann");
     let mut bob = Session::open_for(&server, "bob", 60_000);
-    // The user is the one who opened it.
+    // The listed user is the one that opened it.
     bob.cancel("");
     bob.connection.say("AUTH bob secret");
     bob.other.say("AUTH bob secret");
-    assert_eq!(bob.told("TTL 60000"), []);
+    assert_eq!(bob.fetch("TTL 60000"), []);
     for key in ["k", "l", "m"] {
         client.say(&format!("RLOCK.ACQUIRE {key} holder 600000"));
         bob.wait_for(&format!("RLOCK.ACQUIRE {key} bob 600000 WAIT 0"), key);
@@ -34,7 +34,8 @@ fn a_session_is_seen_with_its_user_and_all_that_it_keeps() {
     let expected =
         ["id", "session", "user", "client-id", "address", "attended", "tickets", "events", "ends-in-ms", "bytes"];
     assert_eq!(names, expected);
-    // Those with the most come first. Of the names only the beginning is told: who knows a whole can cancel its tickets.
+    // The largest sessions come first. Only the beginning of each name is shown: with a whole name a client can cancel
+    // its tickets.
     assert_eq!(each(&seen, "user"), ["bob", "default"].map(text));
     assert_eq!(each(&seen, "session"), ["the-sess", "the-sess"].map(text));
     assert_eq!(
@@ -49,7 +50,7 @@ fn a_session_is_seen_with_its_user_and_all_that_it_keeps() {
     assert!((1..=60_000).contains(&left[0]) && (60_001..=600_000).contains(&left[1]), "{left:?}");
     let bytes: Vec<_> = each(&seen, "bytes").iter().map(Reply::as_int).collect();
     assert!(bytes[1] > 0 && (bytes[1] + 300..bytes[1] + 3_000).contains(&bytes[0]), "{bytes:?}");
-    // One whose connection is closed is nowhere.
+    // A session without a connection has no address.
     ann.reconnect(&server);
     wait_until("it is noticed", || of(&listed(&mut client, "")[1], "attended") == &Reply::Int(0));
     let seen = listed(&mut client, "");
@@ -100,14 +101,14 @@ fn a_session_is_ended_by_its_number() {
     assert_eq!((client.figure("sessions"), listed(&mut client, "").len()), (1, 1));
     assert!(ann.call("ACK 1").as_error().starts_with("NOSESSION "));
     assert_eq!(client.say(&format!("RLOCK.SESSIONS END {id}")), Reply::Int(0), "none is ever named so again");
-    assert_eq!(ann.told(""), [], "its process may open one again");
+    assert_eq!(ann.fetch(""), [], "its process may open one again");
     assert_ne!(of(&listed(&mut client, "")[1], "id").as_int(), id);
 }
 
-/// It was told nothing so far, so it has nothing to acknowledge, and its next call would open another session of this name, in
-/// which nobody waits.
+/// It has got no event so far, so it has nothing to acknowledge, and its next call would open another session of this
+/// name, without waits.
 #[test]
-fn a_call_that_waits_is_told_that_its_session_is_ended() {
+fn a_waiting_call_gets_the_end_of_its_session() {
     let (_server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
@@ -120,7 +121,7 @@ fn a_call_that_waits_is_told_that_its_session_is_ended() {
 
 /// Sessions are of no key, so a right to some keys says nothing of them.
 #[test]
-fn only_who_may_see_all_keys_sees_all_sessions() {
+fn only_users_with_access_to_all_keys_see_all_sessions() {
     let (server, mut admin) = Server::with_client();
     let _ann = Session::open(&server, "ann");
     let as_user = |rights: &str, command: &str| server.user("eve", &format!("+@all {rights}")).say(command);
@@ -135,7 +136,7 @@ fn only_who_may_see_all_keys_sees_all_sessions() {
     }
     let reply = as_user("~* -rlock.sessions", "RLOCK.SESSIONS");
     assert!(reply.as_error().starts_with("NOPERM "), "{reply:?}");
-    // In a script nobody can know whose rights count.
+    // In a script it is not known which user's rights count.
     let reply = admin.run(&["EVAL", "return redis.call('RLOCK.SESSIONS')", "0"]);
     assert!(reply.as_error().contains("not allowed from script"), "{reply:?}");
 }
@@ -149,5 +150,5 @@ fn a_replica_shows_and_ends_its_sessions() {
     let id = of(&listed(&mut client, "")[0], "id").as_int();
     assert_eq!(client.say(&format!("RLOCK.SESSIONS END {id}")), Reply::Int(1));
     assert_eq!(listed(&mut client, ""), []);
-    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.fetch(""), []);
 }

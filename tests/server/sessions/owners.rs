@@ -1,8 +1,8 @@
-//! Whose a session is: the user's who opened it. To everyone else it is as if it were not there.
+//! A session belongs to the user that opened it. For every other user it does not exist.
 
 use rlock_testing::{Client, Reply, Server, Session, list, start_waiting, text, wait_until};
 
-/// Two users who may do the same, and know each other's secrets. This is also the least that a service needs.
+/// Two users with the same rights, each with the other's secrets. These are also the minimal rights of a service.
 fn users(server: &Server) -> [Client; 2] {
     let rights = "~* +rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
     ["ann", "bob"].map(|name| server.user(name, rights))
@@ -46,7 +46,7 @@ fn another_users_session_is_as_one_that_is_not_there() {
     assert_eq!(client.keys(), ["k"], "what was free is free");
 }
 
-/// What counts is the user of the call, not the one with whom the connection began; and a script acts for its user.
+/// The user of the call counts, not the user at the connection's start; and a script acts for its user.
 #[test]
 fn the_user_is_that_of_the_call() {
     let server = Server::start();
@@ -118,10 +118,11 @@ fn a_users_sessions_end_with_the_user() {
         assert_eq!(ann.say(&format!("RLOCK.ACQUIRE {key} ann 600000 WAIT 0 SESSION {ANNS} {key}")), text("WAITING"));
     }
     client.say("RLOCK.RELEASE k holder");
-    // A user who is changed or shut out is the same one. This session is looked at before the next one, which opens later.
+    // A user that is changed or disabled is the same one. This session is checked before the next one, which opens
+    // later.
     bob.say("RLOCK.EVENTS the-session-of-bob TTL 600000");
     client.say("ACL SETUSER bob off");
-    // A connection of its own, which is closed by then.
+    // A connection of its own, which is closed then.
     let mut closed = server.client();
     closed.say("AUTH ann secret");
     closed.say("RLOCK.EVENTS another-session-of-ann TTL 600000");

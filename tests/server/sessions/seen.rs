@@ -8,7 +8,7 @@ fn waiters(client: &mut Client, key: &str) -> Vec<Reply> {
 }
 
 #[test]
-fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
+fn a_ticket_is_seen_with_its_session_and_whether_it_is_attended() {
     let (server, mut client, mut ann) = Server::with_session();
     client.say("RLOCK.WACQUIRE k holder 600000");
     ann.wait_for("RLOCK.WACQUIRE k ann 600000 WAIT 300000", "the-ticket");
@@ -35,7 +35,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
     assert_ne!(each("client-id")[0], each("client-id")[1]);
     assert!((200_000..=300_000).contains(&each("deadline-in-ms")[0].as_int()));
     assert_eq!(each("deadline-in-ms")[2], Reply::Nil);
-    // Its connection is closed: nobody is there, and nobody is named.
+    // Its connection is closed, so no client is shown.
     ann.reconnect(&server);
     wait_until("it is noticed", || of(&waiters(&mut client, "k")[0], "attended") == &Reply::Int(0));
     let line = waiters(&mut client, "k");
@@ -46,7 +46,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_anybody_is_there() {
     assert_eq!(of(&line[1], "attended"), &Reply::Int(1), "the blocked client is there");
     // The next connection is seen, and the order is that of coming, passed over or not.
     client.say("RLOCK.RELEASE k holder");
-    ann.told("");
+    ann.fetch("");
     let holders: Vec<_> = waiters(&mut client, "k").iter().map(|waiter| of(waiter, "holder").clone()).collect();
     assert_eq!(holders, ["ann", "cid"].map(text), "the blocked reader was let in, and the others wait again");
     let line = waiters(&mut client, "k");
@@ -79,7 +79,7 @@ fn queues_count_tickets_as_they_count_clients() {
     assert!(shown(&mut client).contains(&("b".into(), 1, 2)));
     ann.cancel("a0");
     assert_eq!(shown(&mut client).len(), 2);
-    // Those whom nobody attends are in the queue as well.
+    // Unattended tickets are in the queue as well.
     ann.hang_up(&server);
     client.say("RLOCK.RELEASE b ann1");
     assert_eq!(shown(&mut client), [("c".into(), 3, 0), ("b".into(), 1, 2)]);
@@ -112,9 +112,9 @@ fn info_counts_sessions_tickets_and_events() {
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(figures(&mut client), [2, 1, 1, 2, 2]);
     assert_eq!(client.figures(["hand_offs", "grants_after_wait", "grants"]), [1, 1, 3]);
-    assert_eq!(bob.told("").len(), 2);
+    assert_eq!(bob.fetch("").len(), 2);
     assert_eq!(figures(&mut client)[3], 2, "told is not acknowledged");
-    bob.told("ACK 2");
+    bob.fetch("ACK 2");
     assert_eq!(figures(&mut client), [2, 1, 1, 0, 2]);
     let before = client.figure("cancelled");
     bob.cancel("");

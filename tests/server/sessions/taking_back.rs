@@ -1,4 +1,4 @@
-//! RLOCK.CANCEL: after it, nothing of a ticket waits or is told, and its process knows whether its holder has the lock.
+//! RLOCK.CANCEL: after it, no ticket waits and no event comes, and the process knows whether its holder has the lock.
 
 use super::kept;
 use rlock_testing::{Client, Event, Reply, Server, Session, Tap, start_waiting, text, wait_until};
@@ -24,7 +24,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
     assert_eq!(kept(&mut client), [1, 1, 0, 2]);
     assert_eq!(tap.drain(), [""; 0]);
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.told(""), [Event::granted(1, "3", None)]);
+    assert_eq!(ann.fetch(""), [Event::granted(1, "3", None)]);
     client.say("RLOCK.RELEASE k ann3");
     assert_eq!(bob.receive(), Reply::Nil);
     assert_eq!(client.figure("cancelled"), 2);
@@ -32,7 +32,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
     ann.wait_for("RLOCK.ACQUIRE k other 600000 WAIT 0", "2");
 }
 
-/// Told or not, on any side, of one lock or of several: the event goes, and the holder releases what it has.
+/// Delivered or not, on any side, of one lock or of several: the event goes, and the holder releases what it has.
 #[test]
 fn a_grant_stays_with_its_holder() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -47,14 +47,14 @@ fn a_grant_stays_with_its_holder() {
         ann.wait_for(&format!("{take} {keys} ann 600000 WAIT 0"), "1");
         let mut bob = start_waiting(&server, &format!("{holds} {keys} bob 600000 WAIT 0"));
         keys.split(' ').for_each(|key| _ = client.say(&format!("RLOCK.RELEASE {key} holder")));
-        assert!(!told || ann.told("").len() == 1, "{take}");
+        assert!(!told || ann.fetch("").len() == 1, "{take}");
         let mut tap = Tap::on(&server);
         assert_eq!(ann.cancel("1"), numbers([GRANTED]), "{take}");
         assert_eq!(ann.cancel("1"), numbers([UNKNOWN]), "{take}");
         assert_eq!(tap.drain(), [""; 0], "{take}: nothing is written");
-        assert_eq!(ann.told(""), [], "{take}");
+        assert_eq!(ann.fetch(""), [], "{take}");
         ann.reconnect(&server);
-        assert_eq!(ann.told(""), [], "{take}: not on the next connection either");
+        assert_eq!(ann.fetch(""), [], "{take}: not on the next connection either");
         assert_eq!(kept(&mut client), [1, 0, 0, 1]);
         keys.split(' ').for_each(|key| assert_eq!(client.say(&format!("RLOCK.RELEASE {key} ann")), Reply::Int(1)));
         assert_eq!(bob.receive(), Reply::Nil, "{take}");
@@ -73,7 +73,7 @@ fn a_ticket_that_was_not_granted_its_lock_is_withdrawn() {
     ann.wait_for("RLOCK.ACQUIRE k bob 600000 WAIT 0", "later");
     wait_until("its time is up", || client.figure("timeouts") == 1);
     assert_eq!(ann.cancel("late former later"), numbers([WITHDRAWN; 3]));
-    assert_eq!((kept(&mut client), ann.told("")), ([1, 0, 0, 0], vec![]));
+    assert_eq!((kept(&mut client), ann.fetch("")), ([1, 0, 0, 0], vec![]));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn without_tickets_the_session_ends() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.told(""), [Event::granted(1, "1", None)], "its numbers begin anew");
+    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)], "its numbers begin anew");
 }
 
 /// With more names than one turn of the server has time for the client is blocked; where it cannot be, they are refused.

@@ -1,4 +1,4 @@
-//! How a session is told: once on a connection, oldest first, many at once, and until it says that it knows.
+//! How a session gets its events: once per connection, oldest first, many at once, and until it acknowledges them.
 
 use crate::inspect::of;
 use rlock_testing::{Client, Event, Reply, Server, Session, list, text, wait_until};
@@ -19,25 +19,25 @@ fn seqs(events: &[Event]) -> Vec<i64> {
 }
 
 #[test]
-fn an_event_is_told_once_on_a_connection_and_once_more_on_the_next() {
+fn an_event_is_delivered_once_per_connection() {
     let (server, mut client, mut ann) = Server::with_session();
     grant(&mut client, &mut ann, "k", 3);
-    assert_eq!(seqs(&ann.told("")), [1, 2, 3], "oldest first, and each has the next number");
-    assert_eq!(ann.told(""), [], "they were told");
-    assert_eq!(ann.told("ACK 1 WAIT 1"), []);
+    assert_eq!(seqs(&ann.fetch("")), [1, 2, 3], "oldest first, and each has the next number");
+    assert_eq!(ann.fetch(""), [], "they were told");
+    assert_eq!(ann.fetch("ACK 1 WAIT 1"), []);
     ann.reconnect(&server);
-    assert_eq!(seqs(&ann.told("")), [2, 3], "but for what is done with");
-    assert_eq!(ann.told(""), []);
+    assert_eq!(seqs(&ann.fetch("")), [2, 3], "but for what is done with");
+    assert_eq!(ann.fetch(""), []);
     grant(&mut client, &mut ann, "l", 1);
-    assert_eq!(seqs(&ann.told("ACK 2")), [4]);
+    assert_eq!(seqs(&ann.fetch("ACK 2")), [4]);
     ann.reconnect(&server);
-    assert_eq!(seqs(&ann.told("ACK 3")), [4], "what is acknowledged in the first call is not told again either");
-    assert_eq!(ann.told("ACK 4"), []);
+    assert_eq!(seqs(&ann.fetch("ACK 3")), [4], "what is acknowledged in the first call is not told again either");
+    assert_eq!(ann.fetch("ACK 4"), []);
     ann.reconnect(&server);
-    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.fetch(""), []);
     assert_eq!(client.figure("events_unacknowledged"), 0);
     grant(&mut client, &mut ann, "m", 1);
-    assert_eq!(seqs(&ann.told("")), [5], "no number is given twice");
+    assert_eq!(seqs(&ann.fetch("")), [5], "no number is given twice");
 }
 
 /// Counted from when the call began, so that a process which has looked at its clock before it sent the call knows.
@@ -64,7 +64,7 @@ fn a_grant_says_when_its_lease_ends() {
         // of the times are rounded down to ms.
         assert!((lease + 300..=lease + after - before).contains(&ends_in), "{lease}: {ends_in}");
     }
-    // Told again it is what is left then, by a call that did not wait.
+    // Delivered again, it has the lease that remains then, by a call that did not wait.
     ann.reconnect(&server);
     let told = ann.call("").grants_end_in();
     let mut left = |key: &str| client.expiry(key) - client.time_ms();
@@ -77,9 +77,9 @@ fn a_grant_says_when_its_lease_ends() {
     assert_eq!(ann.call("").grants_end_in(), [0]);
 }
 
-/// A process takes the lock as its own for that long, and asks nobody: what others have done to it since must be in it.
+/// A process relies on the lock for that long without another check: it must include later changes by others.
 #[test]
-fn a_grant_says_what_is_left_of_the_lock_as_it_is_when_it_is_told() {
+fn a_grant_has_the_lease_at_the_time_of_delivery() {
     let (server, mut client, mut ann) = Server::with_session();
     let renewed = 80_000..=90_000;
     for (number, (meanwhile, expected)) in [
@@ -100,7 +100,7 @@ fn a_grant_says_what_is_left_of_the_lock_as_it_is_when_it_is_told() {
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 60000 WAIT 0", &number.to_string());
         client.say("RLOCK.RELEASE k holder");
-        // Once to a connection of before, and once more to the next.
+        // Once to an earlier connection, and again to the next.
         let before = ann.call("").grants_end_in();
         assert!((50_000..=60_000).contains(&before[0]), "{before:?}");
         for command in meanwhile {
@@ -109,7 +109,7 @@ fn a_grant_says_what_is_left_of_the_lock_as_it_is_when_it_is_told() {
         ann.reconnect(&server);
         let told = ann.call("").grants_end_in();
         assert!(told.len() == 1 && expected.contains(&told[0]), "{meanwhile:?}: {told:?}");
-        assert_eq!(ann.told(&format!("ACK {}", number + 1)), []);
+        assert_eq!(ann.fetch(&format!("ACK {}", number + 1)), []);
     }
     // Of one holder's read holds each has its own: that of the last one counts, which ends first when they are released.
     client.say("FLUSHALL");
@@ -123,9 +123,9 @@ fn a_grant_says_what_is_left_of_the_lock_as_it_is_when_it_is_told() {
 #[test]
 fn a_call_without_wait_or_with_news_answers_at_once() {
     let (_server, mut client, mut ann) = Server::with_session();
-    assert_eq!(ann.told(""), []);
+    assert_eq!(ann.fetch(""), []);
     grant(&mut client, &mut ann, "k", 2);
-    assert_eq!(ann.told("WAIT 0").len(), 2);
+    assert_eq!(ann.fetch("WAIT 0").len(), 2);
     // Where nothing can be blocked it is as if it did not wait.
     assert_eq!(ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann WAIT 0"]), [list([])]);
     grant(&mut client, &mut ann, "l", 1);
@@ -137,14 +137,14 @@ fn a_call_without_wait_or_with_news_answers_at_once() {
 
 /// Some servers block no client that is subscribed to anything: it is then answered as if it did not wait. Others do.
 #[test]
-fn a_subscribed_client_is_told_at_once_or_waits() {
+fn a_subscribed_client_gets_events_at_once_or_waits() {
     let server = Server::start();
     let (mut client, mut ann) = (server.client(), Session::open_for(&server, "ann", 1_000));
     ann.connection.say("HELLO 3");
     ann.connection.say("SUBSCRIBE c");
-    assert_eq!(ann.told("WAIT 0"), []);
+    assert_eq!(ann.fetch("WAIT 0"), []);
     grant(&mut client, &mut ann, "k", 1);
-    assert_eq!(seqs(&ann.told("WAIT 0")), [1]);
+    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1]);
 }
 
 #[test]
@@ -192,14 +192,14 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
     let told = ann.connection.receive().events();
     assert_eq!(seqs(&told), (1..=1_000).collect::<Vec<_>>());
     assert!(told.iter().all(|event| event.outcome == "granted" && event.ticket.starts_with("plain:")));
-    // Readers that are let in together may take more than one turn of a slow server, but no more than a few.
-    ann.told("ACK 1000");
+    // Readers that are granted together may take more than one turn of a slow server, but only a few.
+    ann.fetch("ACK 1000");
     ann.arm("WAIT 0");
     client.say("RLOCK.RELEASE k holder");
     let first = ann.connection.receive().events();
     let (mut seqs_told, mut replies) = (seqs(&first), 1);
     while seqs_told.len() < 1_000 {
-        seqs_told.extend(seqs(&ann.told("WAIT 1000")));
+        seqs_told.extend(seqs(&ann.fetch("WAIT 1000")));
         replies += 1;
     }
     assert_eq!(seqs_told, (1_001..=2_000).collect::<Vec<_>>());
@@ -213,7 +213,7 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     let server = Server::prepare().options(&limit).start();
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     for first in (1..=9_000).step_by(1_000) {
-        // Those whose time is up: an event each, which a session that reads nothing is still told of.
+        // Waits that time out: an event each, which a session that reads nothing still gets.
         client.say_all((first..first + 1_000).map(|number| format!("RLOCK.ACQUIRE k:{number} holder 600000")));
         let asked =
             client.say_all((first..first + 1_000).map(|number| {
@@ -236,14 +236,14 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     assert_eq!(told, (1..=9_000).collect::<Vec<_>>());
     // None is lost by an acknowledgement of the first.
     ann.reconnect(&server);
-    assert_eq!(seqs(&ann.told("ACK 8990")), (8_991..=9_000).collect::<Vec<_>>());
-    assert_eq!(ann.told("ACK 9000"), []);
+    assert_eq!(seqs(&ann.fetch("ACK 8990")), (8_991..=9_000).collect::<Vec<_>>());
+    assert_eq!(ann.fetch("ACK 9000"), []);
     wait_until("all are freed", || client.figure("events_unacknowledged") == 0);
 }
 
-/// Two processes by one name would cut each other off for ever, as fast as the server can answer.
+/// Two processes with one name would cut each other off forever, as fast as the server can answer.
 #[test]
-fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits() {
+fn a_replaced_connection_gets_takenover_while_the_other_one_waits() {
     let (server, mut client, mut ann) = Server::with_session();
     ann.arm("WAIT 0");
     let mut next = server.client();
@@ -261,11 +261,11 @@ fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits()
         });
         assert!(told.as_error().starts_with("TAKENOVER "), "{options}: {told:?}");
     }
-    // The other one waits on, and is told.
+    // The other one goes on waiting, and gets its event.
     grant(&mut client, &mut ann, "k", 1);
     assert_eq!(seqs(&next.receive().events()), [1]);
-    // Now that nobody waits the former one may take over, and a newer one may always.
-    assert_eq!(seqs(&ann.told("WAIT 0")), [1]);
+    // If no call waits, the former connection may take over; a newer one always may.
+    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1]);
     ann.arm("WAIT 0");
     let mut told = Vec::new();
     wait_until("it takes over", || {
@@ -277,7 +277,7 @@ fn a_connection_that_was_cut_off_is_told_so_for_as_long_as_the_other_one_waits()
     client.until_blocked(id);
     drop(next);
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
-    assert_eq!(seqs(&ann.told("WAIT 0")), [1], "there is nobody else any more");
+    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1], "there is nobody else any more");
 }
 
 /// A peer that vanished without a word is noticed within the TTL, so no call waits for longer than a third of it.
@@ -289,7 +289,7 @@ fn a_call_waits_for_a_third_of_the_ttl_at_most() {
         // Once in three tries, as others may have the processors.
         let is_in_time = (0..3).any(|_| {
             let before = clock.time_ms();
-            assert_eq!(session.told(options), []);
+            assert_eq!(session.fetch(options), []);
             let ms = clock.time_ms() - before;
             assert!(ms >= least, "{options}: {ms} ms");
             ms < least + 400
@@ -300,10 +300,10 @@ fn a_call_waits_for_a_third_of_the_ttl_at_most() {
     is_answered_after(&mut ann, "WAIT 0", 500);
     is_answered_after(&mut ann, "WAIT 60000", 500);
     is_answered_after(&mut ann, "WAIT 20", 20);
-    // What was said once holds until it is said anew, and counts at once.
+    // A TTL holds until another one is given, and counts at once.
     is_answered_after(&mut ann, "WAIT 0 TTL 2100", 700);
     is_answered_after(&mut ann, "WAIT 0", 700);
-    // One that was never told a TTL has 10 s.
+    // Without any TTL it is 10 s.
     assert_eq!(ann.cancel(""), Reply::Int(0));
     let before = client.time_ms();
     assert_eq!(client.say("RLOCK.EVENTS the-session-of-bob"), list([]));
@@ -324,13 +324,13 @@ fn client_unblock_ends_a_call_both_ways() {
     // The connection and the session are as before.
     assert_eq!(ann.connection.say("PING"), text("PONG"));
     grant(&mut client, &mut ann, "k", 1);
-    assert_eq!(seqs(&ann.told("WAIT 0")), [1]);
+    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1]);
     assert_eq!(client.figure("sessions"), 1);
 }
 
-/// What is granted and what ends the call come in the same turn: the session is told, by this call or by the next.
+/// A grant and the end of the call come in the same turn: the session gets the event, by this call or by the next.
 #[test]
-fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
+fn a_grant_that_meets_client_unblock_is_delivered() {
     let (server, mut client, mut ann) = Server::with_session();
     for (seq, how) in [(1, "TIMEOUT"), (2, "ERROR")] {
         client.say("RLOCK.ACQUIRE k holder 600000");
@@ -345,18 +345,18 @@ fn a_grant_that_meets_client_unblock_is_told_all_the_same() {
                 if answer.is_none() {
                     ann.reconnect(&server);
                 }
-                let told = ann.told("");
+                let told = ann.fetch("");
                 if told.is_empty() {
-                    // It was told on that connection, whose reply the server has lost.
+                    // The event was sent on that connection, and the server has lost its reply.
                     ann.reconnect(&server);
-                    ann.told("")
+                    ann.fetch("")
                 } else {
                     told
                 }
             }
         };
         assert_eq!(seqs(&told), [seq], "{how}");
-        assert_eq!(ann.told(&format!("ACK {seq}")), []);
+        assert_eq!(ann.fetch(&format!("ACK {seq}")), []);
         assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     }
 }

@@ -14,13 +14,13 @@ fn a_ticket_waits_in_the_database_where_it_was_asked_for() {
         ann.wait_for(&format!("RLOCK.ACQUIRE k ann{database} 600000 WAIT 0"), database);
     }
     client.say("FLUSHDB");
-    assert_eq!(ann.told("WAIT 1000"), [Event::granted(1, "0", None)]);
+    assert_eq!(ann.fetch("WAIT 1000"), [Event::granted(1, "0", None)]);
     client.say("SWAPDB 0 3");
-    assert_eq!(ann.told("WAIT 200"), [], "the lock of the one is the other's now, and both are held");
+    assert_eq!(ann.fetch("WAIT 200"), [], "the lock of the one is the other's now, and both are held");
     client.say("DEL k");
     client.say("SELECT 3");
     client.say("DEL k");
-    assert_eq!(ann.told("WAIT 1000"), [Event::granted(2, "3", None)]);
+    assert_eq!(ann.fetch("WAIT 1000"), [Event::granted(2, "3", None)]);
     assert_eq!(client.fields("k"), "{ann3:1}");
 }
 
@@ -35,9 +35,9 @@ fn a_ticket_waits_from_transactions_and_scripts() {
         "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann3', '600000', 'WAIT', '0', 'SESSION', ARGV[1], '3').ok";
     assert_eq!(client.run(&["EVAL", script, "1", "k", &ann.name]), text("WAITING"));
     assert_eq!(client.figure("tickets"), 3);
-    // And so does a release in a transaction, whose other commands see that it is granted.
+    // So does a release in a transaction: its other commands see the grant.
     assert_eq!(client.transaction(["RLOCK.RELEASE k holder", "HKEYS k"]), [Reply::Int(1), list([text("ann1")])]);
-    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
     let script = "return redis.call('RLOCK.CANCEL', ARGV[1], '2', '3', '4')";
     assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), list([1, 1, 0].map(Reply::Int)));
     assert_eq!(client.figure("tickets"), 0);
@@ -87,12 +87,12 @@ fn a_ticket_waits_for_a_client_that_is_subscribed() {
     ann.other.say("SUBSCRIBE c");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
 }
 
 /// Also where the answer comes later, to a client that was blocked.
 #[test]
-fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
+fn on_the_wire_it_is_the_same_in_both_protocols_except_nil() {
     for (hello, protocol) in [("HELLO 2", Protocol::Resp2), ("HELLO 3", Protocol::Resp3)] {
         let (server, mut client, mut ann) = Server::with_session();
         for key in ["a", "b", "c", "d"] {
@@ -102,7 +102,7 @@ fn on_the_wire_it_is_the_same_in_both_protocols_but_for_nil() {
         ann.other.say(hello);
         ann.other.send(&["RLOCK.ACQUIRE", "a", "ann", "590000", "WAIT", "0", "SESSION", &ann.name, "t1"]);
         assert_eq!(ann.other.receive_in(protocol), "+WAITING");
-        // How much is left of a lease is told to the ms.
+        // The remaining lease is exact to the ms.
         let events = |connection: &mut Client| {
             let told = connection.receive_in(protocol);
             let words: Vec<_> =

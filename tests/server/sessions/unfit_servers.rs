@@ -1,36 +1,37 @@
-//! When the server is in no state to grant, or no longer the one to do it: tickets wait, or are told.
+//! A server that cannot grant now, or is a replica by now: tickets wait, or get an event.
 
 use rlock_testing::{Cluster, Event, Reply, Server, Session, list, text, wait_until};
 
-/// What was granted before is told all the same, and acknowledged; who asks gets the server's own error.
+/// An earlier grant is still delivered and acknowledged; a new request gets the server's own error.
 #[test]
-fn a_server_that_may_not_grant_tells_what_it_has_granted() {
+fn a_server_that_may_not_grant_delivers_earlier_grants() {
     for setting in ["maxmemory", "min-replicas-to-write"] {
         let (_server, mut client, mut ann) = Server::with_session();
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         client.say("RLOCK.RELEASE k holder");
         client.say(&format!("CONFIG SET {setting} 1"));
-        assert_eq!(ann.told("WAIT 200"), [Event::granted(1, "1", None)], "{setting}");
-        assert_eq!(ann.told("ACK 1"), [], "{setting}");
+        assert_eq!(ann.fetch("WAIT 200"), [Event::granted(1, "1", None)], "{setting}");
+        assert_eq!(ann.fetch("ACK 1"), [], "{setting}");
         let asked = ann.ask("RLOCK.ACQUIRE k bob 600000 WAIT 0", "2");
         assert!(matches!(asked, Reply::Error(_)), "{setting}: {asked:?}");
     }
 }
 
-/// As it takes no new locks. What is open goes on, or holders could not be told.
+/// As it takes no new locks. Open sessions go on, otherwise holders would not get their events.
 #[test]
 fn a_full_server_opens_no_session() {
     let (_server, mut client, mut ann) = Server::with_session();
     client.say("CONFIG SET maxmemory 1");
     let refused = ann.other.say("RLOCK.EVENTS the-session-of-bob");
     assert!(refused.as_error().starts_with("OOM "), "{refused:?}");
-    assert_eq!((ann.told(""), client.figure("sessions")), (vec![], 1));
+    assert_eq!((ann.fetch(""), client.figure("sessions")), (vec![], 1));
 }
 
-/// Each ticket is told once, on the server that is a replica now. Once that is a master again, the session works on.
+/// Each ticket gets one event, from the server that is a replica now. Once that is a master again, the session works
+/// on.
 #[test]
-fn a_server_that_becomes_a_replica_tells_its_tickets() {
+fn a_server_that_becomes_a_replica_ends_its_tickets() {
     let (server, master) = (Server::start(), Server::start());
     let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
     client.say("RLOCK.ACQUIRE k holder 600000");
@@ -42,25 +43,25 @@ fn a_server_that_becomes_a_replica_tells_its_tickets() {
     }
     server.begin_to_follow(&master);
     assert_eq!(client.figure("waiters"), 0, "at once");
-    let told = ann.told("WAIT 0");
+    let told = ann.fetch("WAIT 0");
     assert_eq!(told[0], Event::granted(1, "granted", None), "what was granted before was granted");
     let tickets: Vec<_> = told[1..].iter().map(|event| event.ticket.as_str()).collect();
     assert_eq!(tickets, ["1", "2", "3"]);
     assert!(told[1..].iter().all(|event| event.is_error("UNBLOCKED")), "{told:?}");
-    // On a replica nothing is acquired, and what was told can be acknowledged.
+    // On a replica nothing is acquired, but events can be acknowledged.
     assert!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "4").as_error().starts_with("READONLY"));
-    assert_eq!(ann.told("ACK 4"), []);
+    assert_eq!(ann.fetch("ACK 4"), []);
     assert!(ann.cancel("1").as_error().starts_with("READONLY"));
     assert_eq!(client.say("REPLICAOF NO ONE"), text("OK"));
     client.say("FLUSHALL");
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.told("WAIT 1000"), [Event::granted(5, "1", None)]);
+    assert_eq!(ann.fetch("WAIT 1000"), [Event::granted(5, "1", None)]);
 }
 
-/// A call that waits when the server becomes a replica is told. Or it is cut off by servers that do so themselves, and
-/// the next connection is told.
+/// A waiting call gets the event when the server becomes a replica. Or the server cuts it off, and the next connection
+/// gets it.
 #[test]
 fn a_call_that_waits_through_a_change_of_roles() {
     for capability in ["", "redirect"] {
@@ -79,7 +80,7 @@ fn a_call_that_waits_through_a_change_of_roles() {
             answer => {
                 assert!(!matches!(answer, Some(Reply::List(_))), "answered, and not told: {answer:?}");
                 ann.reconnect(&server);
-                ann.told("WAIT 0")
+                ann.fetch("WAIT 0")
             }
         };
         assert_eq!(told.len(), 1, "{told:?}");
@@ -109,7 +110,7 @@ fn a_node_that_becomes_a_replica_tells_its_tickets() {
         }
     };
     wait_until("all are told", || {
-        told.extend(ann.told("WAIT 100"));
+        told.extend(ann.fetch("WAIT 100"));
         told.len() >= 2
     });
     assert!(told.len() == 2 && told.iter().all(|event| event.is_error("UNBLOCKED")), "{told:?}");
@@ -129,7 +130,7 @@ fn a_grant_goes_with_its_slot() {
     let mut slot = cluster.begin_to_move(&key, 0, 1);
     slot.move_keys();
     slot.finish();
-    assert_eq!(ann.told(""), [Event::granted(1, "1", None)]);
+    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
     assert_eq!(ann.cancel("1"), list([Reply::Int(2)]));
     wait_until("the new owner serves the lock", || !matches!(slot.target.run(&["HLEN", &key]), Reply::Error(_)));
     assert_eq!(slot.target.fields(&key), "{ann:1}");

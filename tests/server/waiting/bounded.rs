@@ -1,10 +1,10 @@
-//! MAX: who does not want to wait behind as many as there are is told so at once, and is not in the queue.
+//! MAX: a request that would wait behind too many is refused at once, and is not in the queue.
 
 use super::for_all_waiters;
 use super::scene::{Outcome, Scene};
 use rlock_testing::{Reply, Server, start_waiting, text};
 
-for_all_waiters!(who_would_wait_behind_too_many_is_turned_away, those_who_wait_for_something_else_do_not_count,);
+for_all_waiters!(a_request_behind_too_many_waiters_is_refused, waiters_of_other_locks_do_not_count,);
 
 #[track_caller]
 fn is_turned_away(reply: &Reply, waiting: usize) {
@@ -12,7 +12,7 @@ fn is_turned_away(reply: &Reply, waiting: usize) {
     assert_eq!(reply, &Reply::Error(expected));
 }
 
-fn who_would_wait_behind_too_many_is_turned_away(scene: &mut Scene) {
+fn a_request_behind_too_many_waiters_is_refused(scene: &mut Scene) {
     for (kind, other) in [("ACQUIRE", "ACQUIRE"), ("WACQUIRE", "RACQUIRE"), ("RACQUIRE", "WACQUIRE")] {
         scene.say(&format!("RLOCK.{kind} k ann 600000"));
         let ask = |name: &str, options: &str| format!("RLOCK.{other} k {name} 600000{options} WAIT 0");
@@ -26,7 +26,7 @@ fn who_would_wait_behind_too_many_is_turned_away(scene: &mut Scene) {
             is_turned_away(&scene.ask(&ask("eve", &format!(" MAX {max}"))), 3);
         }
         assert_eq!((scene.figure("waiters"), scene.figure("refusals")), (3, 0));
-        // Who leaves makes room for another.
+        // A waiter that leaves makes room for another.
         dan.leave(scene);
         let mut eve = scene.wait(&ask("eve", " MAX 3"));
         is_turned_away(&scene.ask(&ask("fay", " MAX 3")), 3);
@@ -41,7 +41,7 @@ fn who_would_wait_behind_too_many_is_turned_away(scene: &mut Scene) {
     assert_eq!((scene.figure("turned_away"), scene.figure("waiters")), (18, 0));
 }
 
-fn those_who_wait_for_something_else_do_not_count(scene: &mut Scene) {
+fn waiters_of_other_locks_do_not_count(scene: &mut Scene) {
     for key in ["k", "l"] {
         scene.say(&format!("RLOCK.ACQUIRE {key} ann 600000"));
     }
@@ -55,9 +55,9 @@ fn those_who_wait_for_something_else_do_not_count(scene: &mut Scene) {
     is_turned_away(&scene.say(by_a_client), 1);
 }
 
-/// Where nobody can be blocked it is as if neither WAIT nor MAX were there. A ticket waits from there, or does not.
+/// Where a client cannot be blocked, WAIT and MAX have no effect. A ticket waits from there, or is refused.
 #[test]
-fn in_transactions_and_scripts_only_tickets_are_turned_away() {
+fn in_transactions_and_scripts_only_tickets_are_refused() {
     let (server, mut client, ann) = Server::with_session();
     client.say("RLOCK.ACQUIRE k holder 600000");
     let _bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");

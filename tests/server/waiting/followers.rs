@@ -1,4 +1,4 @@
-//! What replicas and AOF files get of grants to those who waited.
+//! What replicas and AOF files get of grants to waiters.
 
 use super::scene::{First, Outcome, Scene};
 use rlock_testing::{Client, Server, wait_until};
@@ -49,6 +49,6 @@ fn follow(scene: &mut Scene, theirs: &mut Client, round: usize) {
         assert!(!expected.is_empty());
         wait_until("the replica has it", || theirs.everything() == expected);
     }
-    // Keys whose time is over are in it until the master removes them.
+    // Expired keys are in it until the master removes them.
     wait_until("they are the same to the last byte", || scene.digest() == theirs.digest());
 }

@@ -1,4 +1,4 @@
-//! While a grace runs nobody is let in, whatever frees the lock; and those who wait keep their order.
+//! During a grace no waiter is granted a lock, whatever frees it; and waiters keep their order.
 
 use super::for_all_waiters;
 use super::scene::{First, Outcome, Scene};
@@ -6,15 +6,15 @@ use crate::grace::{LONG_MS, begin, end};
 use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 
 for_all_waiters!(
-    whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over,
-    all_who_wait_are_let_in_in_their_order_when_the_grace_is_over,
-    a_wait_that_ends_in_the_grace_is_told_when_to_ask_again,
-    a_grace_that_ends_in_a_pause_lets_in_behind_the_pause,
+    nothing_is_granted_before_the_grace_is_over,
+    all_waiters_are_granted_in_their_order_when_the_grace_is_over,
+    a_wait_that_ends_in_the_grace_says_when_to_ask_again,
+    a_grace_that_ends_in_a_pause_grants_after_the_pause,
     a_server_that_is_demoted_in_the_grace_lets_its_waiters_go,
     what_is_granted_may_not_outlast_a_grace_that_was_made_shorter,
 );
 
-fn whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over(scene: &mut Scene) {
+fn nothing_is_granted_before_the_grace_is_over(scene: &mut Scene) {
     for free in
         ["RLOCK.RELEASE k ann", "RLOCK.BREAK k", "DEL k", "PEXPIRE k 5", "RENAME k other", "FLUSHALL", "SET k 1"]
     {
@@ -35,7 +35,7 @@ fn whatever_frees_the_lock_lets_nobody_in_before_the_grace_is_over(scene: &mut S
     }
 }
 
-fn all_who_wait_are_let_in_in_their_order_when_the_grace_is_over(scene: &mut Scene) {
+fn all_waiters_are_granted_in_their_order_when_the_grace_is_over(scene: &mut Scene) {
     const LEASE_MS: i64 = 1_000;
     begin(scene, LONG_MS);
     let ask = |key: i32, name: &str| format!("RLOCK.ACQUIRE k{key} {name} {LEASE_MS} WAIT 0 FENCED");
@@ -54,7 +54,7 @@ fn all_who_wait_are_let_in_in_their_order_when_the_grace_is_over(scene: &mut Sce
     }
 }
 
-fn a_wait_that_ends_in_the_grace_is_told_when_to_ask_again(scene: &mut Scene) {
+fn a_wait_that_ends_in_the_grace_says_when_to_ask_again(scene: &mut Scene) {
     begin(scene, LONG_MS);
     let mut free = scene.wait("RLOCK.ACQUIRE free bob 600000 WAIT 30");
     let Outcome::TimeIsUp(left) = free.outcome() else { panic!("it is let in") };
@@ -72,7 +72,7 @@ fn a_wait_that_ends_in_the_grace_is_told_when_to_ask_again(scene: &mut Scene) {
     assert_eq!(scene.say("RLOCK.ACQUIRE held bob 600000"), Reply::Int(-1), "without an expiry nothing ends it");
 }
 
-fn a_grace_that_ends_in_a_pause_lets_in_behind_the_pause(scene: &mut Scene) {
+fn a_grace_that_ends_in_a_pause_grants_after_the_pause(scene: &mut Scene) {
     begin(scene, 1500);
     let mut bob = scene.wait("RLOCK.ACQUIRE k bob 1500 WAIT 0");
     scene.say("CLIENT PAUSE 600000 WRITE");

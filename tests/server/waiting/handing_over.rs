@@ -1,18 +1,18 @@
-//! Who gets a lock next when it is released, and in what step.
+//! Which waiter gets a lock next when it is released, and in what step.
 
 use super::for_all_waiters;
 use super::scene::{Scene, Waiter};
 use rlock_testing::{Client, LeaseCheck, Reply, Server, Tap, wait_until};
 
 for_all_waiters!(
-    those_who_wait_are_served_in_the_order_of_coming,
+    waiters_are_served_in_the_order_of_coming,
     a_waiter_of_each_side_is_granted_its_lease_and_token,
     the_hand_over_replicates_in_one_step_without_the_key_going,
     dead_readers_go_when_the_lock_is_handed_over,
-    readers_are_let_in_together_up_to_the_next_writer,
+    readers_are_granted_together_up_to_the_next_writer,
 );
 
-fn those_who_wait_are_served_in_the_order_of_coming(scene: &mut Scene) {
+fn waiters_are_served_in_the_order_of_coming(scene: &mut Scene) {
     scene.say("RLOCK.ACQUIRE k h0 600000");
     let lease = |number: i64| 600_000 - number * 20_000;
     let mut line: Vec<_> = (1..=12)
@@ -161,8 +161,8 @@ fn two_thousand_clients_are_served_in_order() {
     assert_eq!(watch.keys(), ["redisson_lock_token:{k}"]);
 }
 
-/// A released writer lets in all readers up to the next writer that waits; that one stops new readers.
-fn readers_are_let_in_together_up_to_the_next_writer(scene: &mut Scene) {
+/// The release of a writer grants all readers up to the next waiting writer, which stops new readers.
+fn readers_are_granted_together_up_to_the_next_writer(scene: &mut Scene) {
     scene.say("RLOCK.WACQUIRE k ann 600000");
     let mut readers: Vec<_> =
         (0..3).map(|number| scene.wait(&format!("RLOCK.RACQUIRE k r{number} 600000 WAIT 0"))).collect();

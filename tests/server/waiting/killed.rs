@@ -1,4 +1,4 @@
-//! Clients that die while they wait, or are told to go on, or cannot be kept waiting.
+//! Clients that die while they wait, or are unblocked, or cannot be kept waiting.
 
 use rlock_testing::{Client, Reply, Server, ServerVersion, start_waiting, text, wait_until};
 
@@ -11,7 +11,7 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
         let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
         let mut killer = server.client();
         let id = client_waiting_first(&mut killer);
-        // In one go, so that the client is killed before it can be told.
+        // In one step, so that the client is killed before it can get the grant.
         client.transaction(["RLOCK.RELEASE k ann", &format!("CLIENT KILL ID {id}")]);
         assert_eq!(bob.receive(), Reply::Nil);
         assert_eq!(client.fields("k"), "{bob:1}");
@@ -54,7 +54,7 @@ fn what_a_dead_client_was_granted_is_released_though_it_was_renewed() {
     }
 }
 
-/// A full server is unlocked all the same, and grants the lock to nobody.
+/// A full server still releases the lock, and grants it to no waiter.
 #[test]
 fn what_a_dead_client_was_granted_is_released_when_the_server_may_write() {
     let (server, mut client) = Server::with_client();
@@ -161,7 +161,7 @@ fn nothing_waits_in_transactions_and_scripts() {
 
 /// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
 #[test]
-fn a_grant_that_meets_client_unblock_leaves_nobody_without_an_answer() {
+fn a_grant_that_meets_client_unblock_leaves_no_client_without_an_answer() {
     let (server, mut client) = Server::with_client();
     for how in ["TIMEOUT", "ERROR"] {
         client.say("RLOCK.ACQUIRE k ann 600000");
@@ -201,7 +201,7 @@ fn a_subscribed_client_waits_or_is_answered() {
 }
 
 #[test]
-fn killed_processes_hold_nobody_up() {
+fn killed_processes_delay_no_waiter() {
     let server = Server::start();
     let mut watch = server.client();
     let socket = server.socket();
@@ -211,7 +211,7 @@ fn killed_processes_hold_nobody_up() {
         cli.spawn().expect("redis-cli is there")
     };
     watch.say("RLOCK.ACQUIRE k first 600000");
-    // The one who will have the lock, and dies with it: its lease frees the lock.
+    // The future holder, which dies with the lock: its lease frees it.
     let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
     watch.until_waiting(1);
     let mut waiters: Vec<_> = (0..30)

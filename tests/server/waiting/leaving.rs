@@ -4,7 +4,7 @@ use super::for_all_waiters;
 use super::scene::{Outcome, Scene};
 use rlock_testing::{Reply, Server, start_waiting};
 
-for_all_waiters!(a_wait_ends_at_its_deadline, who_goes_leaves_the_queue);
+for_all_waiters!(a_wait_ends_at_its_deadline, a_waiter_that_goes_leaves_the_queue);
 
 fn a_wait_ends_at_its_deadline(scene: &mut Scene) {
     for (key, side) in [("plain", ""), ("read", "R"), ("written", "W")] {
@@ -26,7 +26,7 @@ fn a_wait_ends_at_its_deadline(scene: &mut Scene) {
     assert_eq!((scene.figure("waiters"), scene.figure("timeouts")), (0, 9));
 }
 
-fn who_goes_leaves_the_queue(scene: &mut Scene) {
+fn a_waiter_that_goes_leaves_the_queue(scene: &mut Scene) {
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let [first, mut bob, second, mut cid] =
         ["first", "bob", "second", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));

@@ -31,7 +31,7 @@ macro_rules! for_all_waiters {
 }
 pub(crate) use for_all_waiters;
 
-/// Of times of which some may have met a machine that stood still.
+/// The median of times: some may include a stall of the machine.
 pub fn median(all: impl IntoIterator<Item = i64>) -> i64 {
     let mut all: Vec<_> = all.into_iter().collect();
     all.sort_unstable();

@@ -7,17 +7,17 @@ use rlock_testing::{Reply, ServerVersion, Wanted, text, wait_until};
 for_all_waiters!(
     a_lease_that_ends_moves_the_queue_on_within_5_ms,
     whatever_removes_the_lock_moves_the_queue_on,
-    a_script_that_steps_down_as_redissons_does_lets_readers_in,
-    nobody_gets_between_a_removal_and_the_grant,
+    a_script_that_steps_down_as_redissons_does_admits_readers,
+    no_request_gets_between_a_removal_and_the_grant,
     what_becomes_of_a_lock_that_is_no_lock_any_more,
-    events_are_heard_only_while_somebody_waits,
-    who_comes_before_listening_ends_is_listened_for,
+    events_are_heard_only_while_there_are_waiters,
+    a_waiter_before_listening_ends_is_listened_for,
     an_evicted_lock_goes_to_the_next,
     a_lease_that_gets_shorter_is_noticed,
     a_lock_that_is_set_over_is_noticed_soon,
 );
 
-/// Nobody ever releases: each gets the lock when the lease before ends.
+/// No holder releases: each waiter gets the lock when the previous lease ends.
 fn a_lease_that_ends_moves_the_queue_on_within_5_ms(scene: &mut Scene) {
     const LEASE_MS: i64 = 20;
     // The server's own sweep would come too late, and would hide that.
@@ -27,14 +27,14 @@ fn a_lease_that_ends_moves_the_queue_on_within_5_ms(scene: &mut Scene) {
         (0..99).map(|number| scene.wait(&format!("RLOCK.ACQUIRE k h{number} {LEASE_MS} WAIT 0"))).collect();
     line.push(scene.wait("RLOCK.ACQUIRE k last 600000 WAIT 0"));
     let mut wanted = Wanted::by(scene.server.id());
-    // Said beforehand: a test that stands still would read another's end.
+    // Set in advance: if the test stalls, it still reads the right end.
     let end = scene.time_ms() + 20;
     scene.say(&format!("PEXPIREAT k {end}"));
     line.iter_mut().for_each(Waiter::is_granted);
     let granted = scene.expiry("k") - 600_000;
     let late = granted - end - 99 * LEASE_MS;
     assert!(late >= 0, "a grant was {} ms too early", -late);
-    // But for the time in which the server wanted a processor and had none.
+    // Minus the time in which the server wanted a processor and had none.
     wanted.look();
     let late = late - wanted.ms_between(end, granted);
     assert!(late <= 5 * 100, "a hundred grants were {late} ms late, all together");
@@ -79,8 +79,8 @@ fn whatever_removes_the_lock_moves_the_queue_on(scene: &mut Scene) {
     }
 }
 
-/// No key goes and no lease changes: the mode in the hash is all that tells.
-fn a_script_that_steps_down_as_redissons_does_lets_readers_in(scene: &mut Scene) {
+/// No key goes and no lease changes: only the mode in the hash shows it.
+fn a_script_that_steps_down_as_redissons_does_admits_readers(scene: &mut Scene) {
     scene.say("RLOCK.WACQUIRE k ann 600000");
     scene.say("RLOCK.RACQUIRE k ann 600000");
     let mut bob = scene.wait("RLOCK.RACQUIRE k bob 600000 WAIT 0");
@@ -90,7 +90,7 @@ fn a_script_that_steps_down_as_redissons_does_lets_readers_in(scene: &mut Scene)
     bob.is_granted();
 }
 
-fn nobody_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
+fn no_request_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
     // As a client that does not know the queue would try it.
     let script = "if redis.call('exists', KEYS[1]) == 1 then return 0 end
                   return redis.call('hincrby', KEYS[1], 'thief', 1)";
@@ -98,7 +98,7 @@ fn nobody_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
     let by_rlock: &[&str] = &["RLOCK.ACQUIRE", "k", "thief", "600000"];
     let by_ticket = [by_rlock, &["WAIT", "1", "SESSION", &session, "thief"]].concat();
     let by_script = ["EVAL", script, "1", "k"];
-    // An RLOCK command respects the queue on every server; nobody at all gets between where the server has jobs.
+    // An RLOCK command respects the queue on every server; no command at all gets between if the server has jobs.
     let thieves = [by_rlock, &by_ticket, &by_script];
     for thief in &thieves[..if ServerVersion::under_test().has_jobs() { 3 } else { 2 }] {
         for removal in [&["DEL", "k"][..], &["UNLINK", "k"], &["EVAL", "return redis.call('del', KEYS[1])", "1", "k"]] {
@@ -117,7 +117,7 @@ fn nobody_gets_between_a_removal_and_the_grant(scene: &mut Scene) {
     }
 }
 
-/// Each is told so in the same words, and its wait is over.
+/// Each waiter gets the same error, and its wait is over.
 fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
     let restore = "return redis.call('restore', KEYS[1], 0, redis.call('dump', 'text'), 'replace')";
     for (becomes, code) in [
@@ -133,7 +133,7 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
         let mut line = ["bob", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));
         match becomes.split_once(' ') {
             None => assert_eq!(scene.run(&["EVAL", restore, "1", "k"]), text("OK")),
-            // In one step: nobody is granted it in between.
+            // In one step, so that no waiter is granted it in between.
             Some(("HSET", _)) => drop(scene.transaction(["DEL k", becomes])),
             Some(_) => drop(scene.say(becomes)),
         }
@@ -145,7 +145,7 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
 }
 
 /// Each event that is heard costs the client that causes it.
-fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
+fn events_are_heard_only_while_there_are_waiters(scene: &mut Scene) {
     let ends = ServerVersion::under_test().ends_subscriptions();
     // How many there are for one waiter alone, and how many if none has ended before.
     for (acquire, options, alone, in_all) in
@@ -172,7 +172,7 @@ fn events_are_heard_only_while_somebody_waits(scene: &mut Scene) {
     assert_eq!(scene.figure("lease_expiries"), 1, "it is heard once, however often listening has begun");
 }
 
-fn who_comes_before_listening_ends_is_listened_for(scene: &mut Scene) {
+fn a_waiter_before_listening_ends_is_listened_for(scene: &mut Scene) {
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
     scene.say("DEL k");

@@ -1,4 +1,4 @@
-//! A holder waits once for a lock: its later request takes the place of the earlier one, which is told so.
+//! A holder waits once for a lock: its later request replaces the earlier one, which gets an error that says so.
 
 use super::for_all_waiters;
 use super::scene::{First, Outcome, Scene, Waiter};
@@ -182,7 +182,7 @@ fn a_blocked_client_leaves_its_room_to_a_blocked_client() {
     });
 }
 
-/// The later request has its place by then, and keeps it.
+/// The later request then has its place, and keeps it.
 #[test]
 fn a_client_that_goes_when_its_place_is_taken_takes_nothing_along() {
     for how in ["CLIENT KILL ID #", "CLIENT UNBLOCK # TIMEOUT", "CLIENT UNBLOCK # ERROR"] {
@@ -199,7 +199,7 @@ fn a_client_that_goes_when_its_place_is_taken_takes_nothing_along() {
         assert!(told.as_ref().is_none_or(|told| told.as_error().starts_with("UNBLOCKED ")), "{how}: {told:?}");
         assert_eq!(client.figures(["waiters", "tickets", "revocations_due"]), [1, 1, 0], "{how}");
         client.say("RLOCK.RELEASE k holder");
-        assert_eq!(ann.told("WAIT 1000"), [Event::granted(1, "1", None)], "{how}");
+        assert_eq!(ann.fetch("WAIT 1000"), [Event::granted(1, "1", None)], "{how}");
         assert_eq!(client.fields("k"), "{ann:1}", "{how}");
     }
 }
@@ -216,11 +216,11 @@ fn the_place_of_an_unattended_ticket_is_taken() {
         let mut restarted = Session::open(&server, "restarted");
         restarted.wait_for(&format!("RLOCK.{ask} ann 600000 WAIT 0"), "1");
         client.say_all(["RLOCK.RELEASE k holder", "RLOCK.RELEASE l holder"]);
-        assert_eq!(restarted.told("WAIT 1000"), [Event::granted(1, "1", None)], "{ask}");
+        assert_eq!(restarted.fetch("WAIT 1000"), [Event::granted(1, "1", None)], "{ask}");
         let replaced =
             Event { seq: number, ticket: "1".to_owned(), outcome: "error".to_owned(), value: text(REPLACED) };
-        assert_eq!(ann.told(""), [replaced], "{ask}");
-        assert_eq!(ann.told(&format!("ACK {number}")), []);
+        assert_eq!(ann.fetch(""), [replaced], "{ask}");
+        assert_eq!(ann.fetch(&format!("ACK {number}")), []);
         client.say_all(["RLOCK.RELEASE k ann", "RLOCK.RELEASE l ann"]);
         assert_eq!(bob.receive(), Reply::Nil, "{ask}");
         restarted.cancel("");

@@ -15,14 +15,14 @@ pub enum First {
 
 pub struct Scene<'a> {
     pub server: &'a Server,
-    /// Who speaks where nobody is named.
+    /// The client of commands that name no other.
     client: Client,
     first: First,
     session: Rc<RefCell<Told>>,
     waits: usize,
 }
 
-/// A session, and of what it was told.
+/// A session, and its events so far.
 pub struct Told {
     session: Session,
     events: Vec<Event>,
@@ -117,7 +117,7 @@ impl DerefMut for Scene<'_> {
 }
 
 impl Waiter {
-    /// Returns once it is told.
+    /// Returns once the waiter has its outcome.
     pub fn outcome(&mut self) -> Outcome {
         match self {
             Self::Blocked(client) => client.try_receive().map_or(Outcome::CutOff, |reply| Outcome::from(&reply)),
@@ -127,7 +127,7 @@ impl Waiter {
                 wait_until("the session is told of the ticket", || {
                     at = events.iter().position(|event| event.ticket == *name);
                     if at.is_none() {
-                        events.extend(session.told("WAIT 100"));
+                        events.extend(session.fetch("WAIT 100"));
                     }
                     at.is_some()
                 });

@@ -7,7 +7,7 @@ use rlock_testing::{Cluster, Reply, Server, text, wait_until};
 for_all_waiters!(
     no_grant_while_writes_are_paused,
     a_transaction_that_pauses_writes_frees_and_hands_nothing_over,
-    loading_grants_nobody,
+    loading_grants_nothing,
     no_grant_without_memory_or_enough_replicas,
     a_server_that_becomes_a_replica_lets_its_waiters_go,
 );
@@ -45,7 +45,7 @@ fn a_transaction_that_pauses_writes_frees_and_hands_nothing_over(scene: &mut Sce
     }
 }
 
-fn loading_grants_nobody(scene: &mut Scene) {
+fn loading_grants_nothing(scene: &mut Scene) {
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
     // Everything goes, and comes back from disk.
@@ -79,7 +79,7 @@ fn no_grant_without_memory_or_enough_replicas(scene: &mut Scene) {
     }
 }
 
-/// They are told, or cut off.
+/// They get an error, or are cut off.
 fn are_sent_away<'a>(waiters: impl IntoIterator<Item = &'a mut Waiter>) {
     for waiter in waiters {
         let outcome = waiter.outcome();
@@ -103,7 +103,7 @@ fn a_server_that_becomes_a_replica_lets_its_waiters_go(scene: &mut Scene) {
 }
 
 #[test]
-fn a_failover_sends_the_waiters_away_and_grants_nobody() {
+fn a_failover_sends_the_waiters_away_and_grants_nothing() {
     let (old, new) = (Server::start(), Server::start());
     let (mut scene, mut on_new) = (Scene::at(&old, First::Client), new.client());
     new.follow(&old);

@@ -54,7 +54,7 @@ impl ByHand {
         .await
     }
 
-    /// Records a call, sends it, and records its outcome. Without an answer by then, the outcome is unknown.
+    /// Records a call, sends it, and records its outcome. Without an answer in time, the outcome is unknown.
     pub(super) async fn call(
         &mut self,
         hold: &Hold,

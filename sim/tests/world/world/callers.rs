@@ -21,10 +21,10 @@ impl World {
         }
     }
 
-    pub(super) fn release(&mut self, program: usize, guard: u64, is_told: bool) {
+    pub(super) fn release(&mut self, program: usize, guard: u64, is_awaited: bool) {
         let Some(it) = self.programs[program].guards.get(&guard) else { return };
         let before = self.released_by_servers(&it.key, &it.holder);
-        if let Some(event) = self.programs[program].release(guard, is_told, before, self.at) {
+        if let Some(event) = self.programs[program].release(guard, is_awaited, before, self.at) {
             self.step(program, event);
         }
     }

@@ -1,6 +1,6 @@
 //! Connections between programs and servers: what was sent arrives, or is late, cut or lost.
 
-use super::{HOSTS, Late, Link, Move, State, Told, Topology, Wire, World};
+use super::{Entry, HOSTS, Late, Link, Move, State, Topology, Wire, World};
 use crate::server::{Health, Request};
 use rlock_client_core::{Address, Event, Fault};
 use rlock_sim::resp::Requests;
@@ -71,7 +71,7 @@ impl World {
     }
 
     pub(super) fn asks(&mut self, server: usize, wire: Wire, request: Request) {
-        self.story.push(Told::Asked(server, request.clone()));
+        self.account.push(Entry::Asked(server, request.clone()));
         self.servers[server].asks(connection(wire), request, self.at, &self.protection);
         self.has_changed(server);
     }
@@ -116,7 +116,7 @@ impl World {
         let server = link.server;
         let Some(answer) = link.down.pop_front() else { return };
         let request = link.asked.pop_front();
-        self.story.push(Told::Answered(wire.program, answer.clone()));
+        self.account.push(Entry::Answered(wire.program, answer.clone()));
         let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
         let cut = hundredth.map_or(0, |hundredth| answer.len() * usize::try_from(hundredth).expect("few") / 100);
         if cut > 0 {

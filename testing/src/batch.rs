@@ -1,7 +1,7 @@
 //! Thousands of clients that each send one command and wait for its reply, in one thread.
 //!
 //! A thread for each of them would cost more than the server that they are to try, and reading them one after the other
-//! would tell nothing about when each was answered.
+//! would not show when each was answered.
 
 use crate::resp::{Protocol, Received, packed};
 use crate::{PATIENCE, Reply, Server, unix_ms};
@@ -15,15 +15,15 @@ use std::time::Instant;
 /// What else a test has open: its own connections to the server, and the server's files, if it inherits the limit.
 const OTHER_FILES: u64 = 500;
 
-/// With fewer clients a storm is none.
+/// With fewer clients there is no storm.
 const FEWEST: usize = 3_000;
 
-/// How many clients a crowd can have here: as many as are wanted, if the limit of open files allows it. The soft limit is
+/// How many clients a batch can have here: as many as wanted, if the limit of open files allows it. The soft limit is
 /// raised to the hard one, and a server that is started afterwards inherits it.
 ///
 /// # Panics
-/// If the limit allows only so few that nothing would be shown.
-pub fn crowd_of(wanted: usize) -> usize {
+/// If the limit allows too few clients for a meaningful test.
+pub fn batch_of(wanted: usize) -> usize {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit of open files");
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("the soft limit may be as high as the hard one");
     let possible = usize::try_from(hard.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
@@ -35,7 +35,7 @@ pub fn crowd_of(wanted: usize) -> usize {
     possible
 }
 
-/// Lets this process have so many clients, and servers that it starts from now on; even beyond the hard limit, where that is
+/// Raises the limit to this many clients, for this process and the servers that it starts from now on; beyond the hard limit if that is
 /// allowed.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub fn make_room_for(clients: usize) -> Result<(), String> {
     })
 }
 
-pub struct Crowd {
+pub struct Batch {
     epoll: Epoll,
     members: Vec<Member>,
 }
@@ -60,7 +60,7 @@ struct Member {
     answer: Option<Answer>,
 }
 
-/// What a client got for its command.
+/// The reply to a client's command.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// None if the connection was closed instead.
@@ -69,12 +69,12 @@ pub struct Answer {
     pub at: i64,
 }
 
-impl Crowd {
+impl Batch {
     pub fn connect(server: &Server, size: usize) -> Self {
         Self::at(&server.socket(), size)
     }
 
-    /// By a server's socket, for who does not have the server.
+    /// By a server's socket, for callers without a [`Server`].
     pub fn at(socket: &Path, size: usize) -> Self {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).expect("an epoll");
         let members = (0..size).map(|number| {
@@ -92,7 +92,7 @@ impl Crowd {
         self.members.len()
     }
 
-    /// Has one client send its command, which makes it one that has no answer yet.
+    /// Sends one client's command: it then has no answer yet.
     pub fn say(&mut self, number: usize, command: &str) {
         let member = &mut self.members[number];
         member.answer = None;
@@ -100,7 +100,7 @@ impl Crowd {
         member.stream.write_all(&bytes).expect("there is room for one command");
     }
 
-    /// Reads what comes until so many clients have their answers. Returns how many have, which is fewer only if the others
+    /// Reads until this many clients have their answers. Returns how many have, which is fewer only if the others
     /// wait in vain.
     pub fn collect(&mut self, wanted: usize) -> usize {
         let deadline = Instant::now() + PATIENCE;
@@ -117,7 +117,7 @@ impl Crowd {
         answered
     }
 
-    /// What each client got, if it was answered.
+    /// The answer of each client, if there is one.
     pub fn answers(&self) -> impl Iterator<Item = Option<&Answer>> {
         self.members.iter().map(|member| member.answer.as_ref())
     }
@@ -126,7 +126,7 @@ impl Crowd {
         self.answers().flatten().count()
     }
 
-    /// Tells whether the client has its answer now, and had none before.
+    /// Whether the client has its answer now, and had none before.
     fn read(&mut self, number: usize, at: i64) -> bool {
         let member = &mut self.members[number];
         let reply = match member.received.read(&mut member.stream) {
@@ -142,7 +142,7 @@ impl Crowd {
             Err(_) => None,
         };
         if reply.is_none() {
-            // Else it would be told of for ever.
+            // Otherwise epoll would report it forever.
             let _ = self.epoll.delete(&member.stream);
         }
         assert!(member.answer.is_none() || reply.is_none(), "client {number} is answered once: {reply:?}");
