@@ -1,14 +1,14 @@
-//! Where a server is, and as whom it is asked. An address may hold a password, so nothing here repeats what it was read
-//! from, or shows more of it than the place.
+//! Where a server is, and with which login. An address may hold a password, so errors never repeat its text, and only
+//! the place is displayed.
 
 use crate::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a server is, and as whom it is asked. How it is written is in rlock-client's documentation.
+/// Where a server is, and with which login. rlock-client's documentation describes the text form.
 ///
-/// Wherever an address is taken, so is its text:
+/// Each function that takes an address also takes its text:
 ///
 /// ```
 /// use rlock_client_core::{Address, Place};
@@ -23,11 +23,11 @@ use std::str::FromStr;
 pub struct Address {
     /// Where it is.
     pub place: Place,
-    /// As whom, and how, it is asked.
+    /// Login, database and TLS.
     pub access: Access,
 }
 
-/// Where a server is. Shown, it is `host:port` or the path.
+/// Where a server is. Displayed as `host:port` or as the path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// On the network.
@@ -37,28 +37,28 @@ pub enum Place {
         /// Servers have 6379, sentinels 26379.
         port: u16,
     },
-    /// On this machine: the path of its socket.
+    /// On this machine: the path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// As whom, and how, a server is asked. Shown with `{:?}`, it keeps the password to itself.
+/// Login, database and TLS. `{:?}` hides the password.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access {
     /// `None`: the server's default user.
     pub user: Option<String>,
-    /// `None`: without logging in. A user who needs none has an empty one.
+    /// `None`: no login. For a user without a password it is empty.
     pub password: Option<String>,
-    /// The number of the database. A cluster has 0 alone.
+    /// The number of the database. A cluster has only 0.
     pub database: u64,
-    /// Over TLS, for which the feature `tls` is needed. A socket's path has none.
+    /// Use TLS, which needs the feature `tls`. Not for Unix sockets.
     pub tls: bool,
 }
 
 const PORT: u16 = 6_379;
 
 impl Address {
-    /// An address that was put together.
+    /// An address from its parts.
     #[must_use]
     pub fn new(place: Place, access: Access) -> Self {
         Self { place, access }
@@ -127,7 +127,7 @@ fn read(text: &str) -> Result<Address, &'static str> {
     }
 }
 
-/// `//user:password@host:port/database`. A password may have an `@` in it, a host has none.
+/// `//user:password@host:port/database`. A password may contain `@`, a host cannot.
 fn on_the_network(rest: &str, tls: bool) -> Result<Address, &'static str> {
     let rest = rest.strip_prefix("//").ok_or("there is no // behind its scheme")?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -140,7 +140,7 @@ fn on_the_network(rest: &str, tls: bool) -> Result<Address, &'static str> {
     let mut access = Access { tls, database: database(path.trim_matches('/'))?, ..Access::default() };
     access.user = Some(user).filter(|user| !user.is_empty()).map(decoded).transpose()?;
     access.password = password.map(decoded).transpose()?;
-    // What else there might be is not for this.
+    // It takes no options.
     options(query, |_, _| Err(OPTION))?;
     Ok(Address { place: host_and_port(server)?, access })
 }
@@ -149,7 +149,7 @@ fn on_the_network(rest: &str, tls: bool) -> Result<Address, &'static str> {
 fn on_this_machine(rest: &str) -> Result<Address, &'static str> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-    // With two at its beginning it would name a host.
+    // A path that starts with two slashes would name a host.
     if !path.starts_with('/') || path.starts_with("//") {
         return Err("it has no path");
     }
@@ -198,7 +198,7 @@ fn options(query: &str, mut each: impl FnMut(&str, String) -> Result<(), &'stati
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
-            // Which one is spoken is the client's own choice; other libraries are told there.
+            // The client chooses the protocol itself; other libraries read it here.
             "protocol" => {}
             _ => each(name, decoded(&value.replace('+', " "))?)?,
         }
@@ -206,7 +206,7 @@ fn options(query: &str, mut each: impl FnMut(&str, String) -> Result<(), &'stati
     Ok(())
 }
 
-/// With the bytes that `%` and two digits stand for. Any other `%` is one.
+/// Decodes `%XX`. Any other `%` stays.
 fn decoded(text: &str) -> Result<String, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

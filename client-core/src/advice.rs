@@ -1,16 +1,16 @@
-//! What an error says: in one line the cause, and what to do about it. Whoever reads it does not know the commands that
-//! are sent; a server that has answered is not said to be silent. The server's own words stay, since they are what one
-//! looks for in its log and its manual.
+//! Error messages: in one line, the cause and what to do. The reader does not know the commands of the protocol. A
+//! server that replied is never called silent. The server's own words stay, because readers search for them in its log
+//! and its manual.
 
 use crate::error::{Cause, Error, ErrorKind, refuses_a_password};
 use crate::kind::Kind;
 use std::{fmt, io};
 
-/// One line: what it is about, the cause, and what to do about it.
+/// One line: the subject, the cause, and what to do.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = in_words(self);
-        // A server that it is about is named in the words.
+        // If the error is about a server, the words name it.
         if self.about().is_empty() || self.is_about_its_server() {
             return f.write_str(&words);
         }
@@ -18,7 +18,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Without what it is about.
+/// Without the subject.
 pub fn in_words(error: &Error) -> String {
     let server = error.server();
     match (error.kind(), error.source_of_it()) {
@@ -42,7 +42,7 @@ pub fn in_words(error: &Error) -> String {
         (ErrorKind::QueueFull, Some(cause)) => format!("refused: {cause}: try later"),
         (ErrorKind::WrongKind, Some(cause)) => format!("refused: {cause}{}", of_kind(error.kind_of_lock())),
         (_, Some(Cause::Server(line))) => refused(&server, line),
-        // A sentence of its own, or what follows the server's name.
+        // A whole sentence, or words that follow the server's name.
         (_, Some(Cause::Client(_))) => error.reason(),
         (_, Some(Cause::System(why))) => format!("refused: {why}"),
         (ErrorKind::Unavailable, None) => format!("{server} does not answer: try later"),
@@ -60,7 +60,7 @@ fn lost(error: &Error, cause: Option<&Cause>) -> String {
     }
 }
 
-/// Nothing has come that makes sense.
+/// No valid reply came.
 fn silent(error: &Error, why: &io::Error) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
     let at = error.server();
@@ -73,7 +73,7 @@ fn silent(error: &Error, why: &io::Error) -> String {
     }
 }
 
-/// What a server means that answers and does nothing.
+/// What to do about a server that replies that it cannot do it now.
 fn not_now(line: &str) -> &'static str {
     match line.split(' ').next().unwrap_or_default() {
         "READONLY" => "it is a replica; give the master's address, or that of the sentinels",
@@ -88,7 +88,7 @@ fn not_now(line: &str) -> &'static str {
     }
 }
 
-/// The kinds have commands of their own, of which the user of a client knows nothing.
+/// Each kind has its own commands, which users of a client do not know.
 fn of_kind(kind: Option<Kind>) -> &'static str {
     match kind {
         Some(Kind::Plain) => ": it is held as a plain lock, and has to be taken as one",
@@ -113,7 +113,7 @@ fn refused(server: &str, line: &str) -> String {
         }
         "NOPERM" => "ask who keeps the server's ACL",
         "WRONGTYPE" => "what is there is data, and a lock needs a name of its own, as name:lock",
-        // A node of a Valkey 9 says the same, since its cluster may have several.
+        // A node of Valkey 9 says the same, since its cluster may have several databases.
         _ if says("DB index") => {
             "the server has no database of this number; a cluster has 0 alone, unless its cluster-databases says more"
         }

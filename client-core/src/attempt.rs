@@ -1,20 +1,20 @@
-//! One attempt to acquire a lock: tried once, then waited for by a ticket. What becomes of it when its caller has gone or
-//! its time is over is in `leaving`, what becomes of a grant in `granted`.
+//! One attempt to acquire a lock: it tries once, then waits by a ticket. `leaving` handles attempts whose caller is
+//! gone or whose time is over, `granted` handles grants.
 //!
-//! **A wait asks for a short lease.** A grant is its holder's from the moment it is made, and the server never takes it
-//! back: a machine that is gone without a word keeps the lock from the next one for as long as the lease lasts, and each
-//! of its waiters does. What is granted is the caller's as soon as that is told, for as long as the short lease lasts:
-//! its renewal to the whole one comes soon, beside the caller's work.
+//! **A wait asks for a short lease.** A grant belongs to its holder from the moment the server makes it, and the server
+//! never takes it back. So if a machine disappears, each of its waiters may block the lock for one lease. The caller
+//! gets the grant as soon as the event arrives; the short lease covers the time until its renewal to the full length,
+//! which comes soon, during the caller's work.
 //!
-//! It is renewed before it is the caller's where too little of it is left; where nobody renews it later; where the owner
-//! has the lock already, since the server keeps a lease for each read hold; where replicas are to confirm it; and where
-//! the server may not be the one to ask any more, which the renewal finds out.
+//! The client renews a grant before the caller gets it in five cases: too little of the lease is left; no later renewal
+//! follows (a fixed lease); the owner has the lock already, since the server keeps one lease for each read hold;
+//! replicas have to confirm it; or the server may not be the right one any more, which the renewal finds out.
 //!
-//! **Of several locks** there is one request and one answer for all. Each is held for itself, and so are they renewed and
-//! given back; only a grant that is renewed because little of it may be left is asked for once more as a whole: then the server begins
-//! all or none of it anew.
+//! **Several locks** take one request and one reply. Each hold is renewed and released separately. Only a renewal
+//! because of a short remaining lease is one request for all of them: the server restarts all leases or none.
 //!
-//! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left nothing
+//! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left
+//! nothing behind. A try behind an attempt that waits in the server's queue fails at once.
 //! behind. A try behind one that waits in the server's queue fails at once.
 
 mod granted;
@@ -23,7 +23,7 @@ mod leaving;
 
 use super::doubt::Doubt;
 use super::fault::{Fault, What};
-use super::hold::{GuardId, Hold, vouched_until};
+use super::hold::{GuardId, Hold, guaranteed_until};
 use super::pause::{Outage, Pause};
 use super::request::{self, Cancelled, Leased, Verdict, Wait};
 use super::resp::Reply;
@@ -38,22 +38,22 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::{Duration, Instant};
 
-/// The lease that a wait asks for at most, unless its owner has the lock already, for longer.
+/// The maximum lease that a wait asks for, unless its owner has the lock already for longer.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
-/// Of what was asked for this part is left where it is renewed beside the work: time for two tries, which take a sixth
-/// each.
+/// If at least this part of the lease is left, the client renews during the caller's work: time for two tries, which
+/// take a sixth each.
 const LEFT_PARTS: u32 = 3;
 
-/// A wait is asked for again, by the same ticket, each time that this has passed: so none lasts for ever, whatever the
-/// server or something on the way to it has forgotten.
+/// A wait is requested again, by the same ticket, after this time: so none lasts for ever, whatever the server or a
+/// proxy has forgotten.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
-/// What is asked for.
+/// A request for a lock.
 pub struct Wish {
     pub aim: Aim,
     pub key: Name,
-    /// Those of other locks that are wanted with it, in the name of a holder whom nobody else has.
+    /// The other locks of a set. Then the holder is unique to this wish.
     pub more: Vec<Name>,
     pub holder: Name,
     /// The caller chose the holder.
@@ -62,22 +62,23 @@ pub struct Wish {
     pub until: Until,
 }
 
-/// What a request for a lock is to come to.
+/// What a request for a lock asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     Lock,
-    /// The stored answer, or the lock under which it is made.
+    /// The stored answer, or the lock to compute it under.
     Answer,
-    /// The lock, which the holder has already: another process has handed it on.
+    /// A lock that the holder has already, because another process handed it on.
     Adoption,
-    /// A lease of a certain length for what this guard has, so that it can be handed on. What the longest lease was before.
+    /// A lease of this length for this guard's hold, so that it can be handed on. `longest`: the longest lease before
+    /// that.
     Extension {
         guard: GuardId,
         longest: Duration,
     },
 }
 
-/// What was granted: a hold, of which whoever has this is to give one back.
+/// A granted hold. The owner of this value releases it once.
 #[derive(Clone, Debug)]
 pub struct Grant {
     pub hold: HoldId,
@@ -87,74 +88,74 @@ pub struct Grant {
     pub side: Side,
     /// Until when it is guaranteed at first.
     pub until: Instant,
-    /// How long it was asked for.
+    /// The lease that was requested.
     pub length: Duration,
     pub token: Option<u64>,
-    /// What was granted with it.
+    /// The other locks of a set.
     pub more: Vec<Grant>,
 }
 
-/// `None`: the lock was not free, for as long as the caller was willing to wait.
+/// `None`: the lock was not free before the caller's time was over.
 pub type Outcome = Result<Option<Grant>, Error>;
 
 pub(super) struct Attempt {
     aim: Aim,
     pub hold: HoldId,
-    /// Those of other locks that it is for.
+    /// The other locks of a set.
     more: Vec<HoldId>,
     pub terms: Terms,
     pub until: Until,
     lane: Lane,
-    /// Its caller waits for it.
+    /// Whether its caller still waits.
     is_awaited: bool,
-    /// It has passed its owner's gate, and may be granted the lock.
+    /// It passed its owner's gate, and may be granted the lock.
     pub is_asking: bool,
     state: State,
-    /// The request that is under way.
+    /// The request under way.
     errand: u64,
-    /// What may have been granted besides.
+    /// What else the server may have granted.
     doubt: Doubt,
-    /// By which it may be waiting, as far as the server is concerned.
+    /// By which it may be waiting, as far as the server knows.
     pub ticket: Option<Ticket>,
     waits: bool,
-    /// Whether it stands in the crowd as one who waits.
-    crowd: Option<bool>,
-    /// The lease that was asked for the last time.
+    /// Whether it counts in the local queue as a waiting attempt.
+    local_queue: Option<bool>,
+    /// The lease in its last request.
     pub asked: Duration,
     tokens: Vec<u64>,
-    /// Until when what was granted is there, as far as that is known.
+    /// Until when the grant is known to last.
     granted_until: Option<Instant>,
     outage: Outage,
-    /// Why the last request was not answered, if it was not.
+    /// Why the last request failed, if it did.
     trouble: Option<Fault>,
-    /// The server's last word was that somebody else is before us.
+    /// The server's last reply was that another client is ahead.
     is_behind: bool,
     wakes_at: Option<Instant>,
-    /// When its caller wants to know, come what may.
+    /// When its caller needs an outcome in any case.
     end: Option<Instant>,
 }
 
 enum State {
     /// An earlier attempt of the same owner is under way.
     Behind,
-    /// Once it has passed its owner's gate.
+    /// It asks when it has passed its owner's gate.
     Asking,
-    /// An event will tell.
+    /// It waits for an event.
     Waiting,
-    /// Granted, and its lease is begun anew.
+    /// Granted; the client restarts the lease.
     Renewing,
-    /// Before the next try: of asking, or of renewing what was granted.
+    /// Before it asks again, or renews the grant again.
     Pausing { granted: bool },
-    /// There is a guard, once each lock of it is renewed and replicas have confirmed that.
+    /// The guard follows when each lock is renewed and replicas have confirmed that.
     Confirming { grant: Grant, renewed: Vec<Leased> },
-    /// Its caller has gone; the answer to a request will say whether something is to be given back.
+    /// Its caller is gone. The reply to a request will show whether there is a hold to release.
     Leaving,
-    /// The same, of a ticket that is being cancelled, unless its event comes first.
+    /// The same with a ticket that is being cancelled, unless its event comes first.
     Withdrawing(Pause),
 }
 
 impl Aim {
-    /// Whether it asks for a hold, and not for more of one that is there.
+    /// Whether it asks for a hold, rather than for more time for an existing one.
     fn asks(self) -> bool {
         matches!(self, Self::Lock | Self::Answer)
     }
@@ -182,7 +183,7 @@ impl Attempt {
             doubt: Doubt::default(),
             ticket: None,
             waits: false,
-            crowd: None,
+            local_queue: None,
             asked: Duration::ZERO,
             tokens: Vec::new(),
             granted_until: None,
@@ -198,7 +199,7 @@ impl Attempt {
         iter::once(self.hold).chain(self.more.clone())
     }
 
-    /// The request for all of it.
+    /// The request for all its locks.
     pub(super) fn request(&self, holds: &BTreeMap<HoldId, Hold>, wait: Option<Wait>) -> Vec<u8> {
         let holds: Vec<_> = self.holds().filter_map(|id| holds.get(&id)).collect();
         let keys: Vec<_> = holds.iter().map(|hold| &*hold.key).collect();
@@ -215,7 +216,7 @@ impl Attempt {
         request::verdict_or_answer(answer.map_err(too_old)?, lease)
     }
 
-    /// The request that begins anew the lease of what was granted.
+    /// The request that restarts the lease of what was granted.
     fn renewal(&self, holds: &BTreeMap<HoldId, Hold>) -> Vec<u8> {
         match (self.more.is_empty(), holds.get(&self.hold)) {
             (true, Some(hold)) => request::renew(hold.names(), self.asked),
@@ -223,8 +224,8 @@ impl Attempt {
         }
     }
 
-    /// Whether that is there still, by the answer. Of several locks some may have gone and come again, so the last tokens
-    /// count.
+    /// Whether the holds are still there, by the reply. Of several locks some may have ended and been granted again, so
+    /// the last tokens count.
     fn is_renewed(&mut self, answer: Reply, sent_at: Instant) -> Result<bool, Fault> {
         if self.more.is_empty() {
             return request::yes_or_no(&answer);
@@ -243,14 +244,14 @@ impl Attempt {
         hold.lease_for(if waits { whole.min(LEASE_OF_A_WAIT) } else { whole }, now)
     }
 
-    /// Whether so much is left of it that whoever waits for it can have it.
+    /// Whether enough of the lease is left for the caller.
     fn will_do(&self, lease: Leased, hold: &Hold, now: Instant) -> bool {
         let least = match self.terms.lease {
             Lasting::Kept(_) => self.asked / LEFT_PARTS,
-            // Nobody renews it, so it is to be whole.
+            // No renewal follows, so it has to be nearly whole.
             Lasting::Fixed(length) => length - length / 10,
         };
-        !hold.is_shared() && vouched_until(lease).saturating_duration_since(now) >= least
+        !hold.is_shared() && guaranteed_until(lease).saturating_duration_since(now) >= least
     }
 }
 
@@ -274,12 +275,12 @@ impl Engine {
         if named {
             hold.attempts.push_back(id);
         }
-        let has_crowd = !until.is_over(now) && aim.asks();
-        let crowd = has_crowd.then(|| self.crowds.entry(hold.key.clone()).or_default().join());
+        let joins_queue = !until.is_over(now) && aim.asks();
+        let local_queue = joins_queue.then(|| self.local_queues.entry(hold.key.clone()).or_default().join());
         let attempt = Attempt {
             end,
-            crowd,
-            waits: crowd.unwrap_or(false),
+            local_queue,
+            waits: local_queue.unwrap_or(false),
             ..Attempt::new(aim, hold_id, more, terms, until, lane, now)
         };
         self.attempts.insert(id, attempt);
@@ -290,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// The first attempt of an owner asks, unless it does already. While it waits in the server's queue, tries behind it
+    /// The owner's first attempt asks, unless it does already. While it waits in the server's queue, tries behind it
     /// end: the lock is not free.
     pub(super) fn first_asks(&mut self, hold: HoldId) {
         let Some(hold) = self.holds.get(&hold) else { return };
@@ -308,7 +309,7 @@ impl Engine {
         }
     }
 
-    /// It has waited for its turn at the gate.
+    /// Its turn at the gate has come.
     pub(super) fn attempt_has_turn(&mut self, id: u64) {
         match self.attempts.get(&id).map(|attempt| &attempt.state) {
             Some(State::Asking) => self.asks(id),
@@ -318,7 +319,7 @@ impl Engine {
         }
     }
 
-    /// Whether somebody waits for the answer to this.
+    /// Whether the attempt still waits for the reply to this request.
     pub(super) fn attempt_wants(&self, id: u64, errand: u64) -> bool {
         self.attempts.get(&id).is_some_and(|attempt| attempt.errand == errand)
     }
@@ -338,7 +339,7 @@ impl Engine {
         self.ask(errand, Asker::Attempt(id), hold, body, lane);
     }
 
-    /// To its next state, in which it asks: now, or when it has its turn at the gate.
+    /// Enters the state in which it sends its next request: now, or when its turn at the gate comes.
     fn goes(&mut self, id: u64, state: State) -> Option<u64> {
         let errand = self.next_id();
         let attempt = self.attempts.get_mut(&id)?;
@@ -359,31 +360,31 @@ impl Engine {
             return self.attempt_answered_late(id, answer);
         }
         attempt.errand = 0;
-        answer.as_ref().err().into_iter().for_each(|fault| attempt.doubt.misses(fault));
+        answer.as_ref().err().into_iter().for_each(|fault| attempt.doubt.add_unanswered(fault));
         match &mut attempt.state {
             State::Asking => self.asked(id, sent_at, answer),
             State::Renewing if !attempt.aim.asks() => self.held_is_renewed(id, sent_at, answer),
             State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
-                // It may be another one's of the same owner, if what was granted to this one had ended by then.
+                // The hold may belong to another attempt of the same owner, if this one's grant had ended.
                 Ok(true)
                     if attempt.granted_until.is_none_or(|until| until <= now)
                         && self.holds.get(&attempt.hold).is_some_and(Hold::is_shared) =>
                 {
-                    attempt.doubt.deepens(&LATE);
+                    attempt.doubt.make_permanent(&LATE);
                     self.asks(id);
                 }
                 Ok(true) => {
                     let lease = Leased { after: sent_at, length: attempt.asked };
                     self.held(id, lease, true);
                 }
-                // Its lease had ended before it could be renewed: from the beginning.
+                // The lease ended before the renewal: it starts again.
                 Ok(false) => self.asks(id),
                 Err(fault) => self.troubled(id, fault, true),
             },
             State::Confirming { grant, renewed, .. } => match answer.and_then(|answer| request::yes_or_no(&answer)) {
                 Ok(true) => {
                     renewed.push(Leased { after: sent_at, length: attempt.asked });
-                    // Those of its other locks are still to come.
+                    // The replies for its other locks are still to come.
                     attempt.errand = errand;
                 }
                 Ok(false) => {
@@ -394,7 +395,7 @@ impl Engine {
             },
             State::Leaving => {
                 if is_granted(&answer) {
-                    attempt.doubt.deepens(&LATE);
+                    attempt.doubt.make_permanent(&LATE);
                 }
                 self.left(id, false);
             }
@@ -403,7 +404,7 @@ impl Engine {
                 match (answer.and_then(|answer| request::cancelled(&answer)), attempt.ticket.clone()) {
                     (Ok(cancelled), _) => self.withdrawn(id, cancelled),
                     (Err(fault), Some(ticket)) if self.cancel_failed(&ticket, &fault) => self.wakes(id, next),
-                    // Its place is gone with its session; what it was granted before is not.
+                    // Its place is gone with its session, but not an earlier grant.
                     (Err(_), _) => self.withdrawn(id, Cancelled::Unknown),
                 }
             }
@@ -421,26 +422,26 @@ impl Engine {
             Ok(Verdict::Busy) => self.busy(id),
             Ok(Verdict::Waits) => self.waits(id),
             Err(fault) => {
-                // So the server answers only to what it has not queued.
+                // So this reply is for a request that was not queued.
                 let is_out = fault.is_full() && !attempt.doubt.exists();
                 if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
-                    self.waits_no_more(&ticket);
+                    self.drop_ticket(&ticket);
                 }
                 self.troubled(id, fault, false);
             }
         }
     }
 
-    /// To a request that was given up.
+    /// The reply to a request that was given up.
     pub(super) fn attempt_answered_late(&mut self, id: u64, answer: Result<Reply, Fault>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.doubt.hears(&answer);
+        attempt.doubt.settle_one(&answer);
         if is_granted(&answer) {
-            attempt.doubt.deepens(&LATE);
+            attempt.doubt.make_permanent(&LATE);
         }
     }
 
-    /// There is nothing to be done under its lock.
+    /// There is an answer, so there is no work to do under the lock.
     fn is_answered(&mut self, id: u64, value: Vec<u8>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if std::mem::take(&mut attempt.is_awaited) {
@@ -448,7 +449,7 @@ impl Engine {
             self.leaving += 1;
         }
         if let Some(ticket) = attempt.ticket.take() {
-            self.waits_no_more(&ticket);
+            self.drop_ticket(&ticket);
         }
         self.left(id, false);
     }
@@ -457,17 +458,17 @@ impl Engine {
         let next = self.now + ASKED_AGAIN;
         let ticket = self.attempts.get(&id).and_then(|attempt| attempt.ticket.clone());
         if !ticket.is_some_and(|ticket| self.is_of_a_session(&ticket)) {
-            // Its session has ended since it asked: no event of that is going to come.
+            // Its session has ended since it asked: no event of that session will come.
             return self.troubled(id, Fault::broken(), false);
         }
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         (attempt.state, attempt.trouble, attempt.is_behind) = (State::Waiting, None, true);
         attempt.outage = Outage::none(self.now);
-        if attempt.crowd == Some(false) {
-            attempt.crowd = Some(true);
+        if attempt.local_queue == Some(false) {
+            attempt.local_queue = Some(true);
             let key = self.holds.get(&attempt.hold).map(|hold| hold.key.clone());
-            if let Some(crowd) = key.and_then(|key| self.crowds.get_mut(&key)) {
-                crowd.waits();
+            if let Some(local_queue) = key.and_then(|key| self.local_queues.get_mut(&key)) {
+                local_queue.waits();
             }
         }
         let hold = attempt.hold;
@@ -475,14 +476,14 @@ impl Engine {
         self.first_asks(hold);
     }
 
-    /// Somebody else has it, or is before us.
+    /// Another client has the lock, or is ahead.
     fn busy(&mut self, id: u64) {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         (attempt.trouble, attempt.is_behind, attempt.waits) = (None, true, true);
         attempt.outage = Outage::none(now);
         if let Some(ticket) = attempt.ticket.take() {
-            self.waits_no_more(&ticket);
+            self.drop_ticket(&ticket);
         }
         match self.attempts.get(&id) {
             Some(attempt) if attempt.until.is_over(now) => self.ends(id, Ok(None)),
@@ -490,8 +491,8 @@ impl Engine {
         }
     }
 
-    /// What has become of its ticket.
-    pub(super) fn ticket_told(&mut self, id: u64, node: NodeId, outcome: Result<Verdict, Fault>) {
+    /// The event of its ticket.
+    pub(super) fn ticket_event(&mut self, id: u64, node: NodeId, outcome: Result<Verdict, Fault>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         match attempt.state {
             State::Asking | State::Waiting | State::Pausing { granted: false } => {}
@@ -505,7 +506,7 @@ impl Engine {
         let (errand, hold) = (std::mem::take(&mut attempt.errand), attempt.hold);
         let needs_renewal = attempt.terms.replicas.is_some();
         if errand != 0 && !self.take_back(errand) {
-            self.attempts.entry(id).and_modify(|attempt| attempt.doubt.gives_up());
+            self.attempts.entry(id).and_modify(|attempt| attempt.doubt.add_given_up());
         }
         match outcome {
             Ok(Verdict::Granted { tokens, lease }) => {
@@ -514,7 +515,7 @@ impl Engine {
                 self.granted(id, tokens, lease, is_sure);
             }
             Ok(Verdict::Answered(_)) => {
-                // It is not told by the event, and may be gone by then.
+                // An error is not an event: the ticket may be gone already.
                 self.attempts.entry(id).and_modify(|attempt| attempt.waits = false);
                 self.asks(id);
             }
@@ -523,7 +524,7 @@ impl Engine {
                 if fault.doubts_the_server() {
                     self.doubt(node, &fault);
                 }
-                // If an earlier request of this very attempt came late, it asks again.
+                // If an earlier request of this attempt arrived late, it asks again.
                 if fault.is_replaced() && self.attempts.get(&id).is_some_and(|attempt| attempt.doubt.exists()) {
                     fault.what = What::NotNow;
                 }
@@ -534,26 +535,26 @@ impl Engine {
         }
     }
 
-    /// Nobody knows whether it waits still; and what was granted meanwhile may never be told. It asks again by the same
-    /// ticket.
+    /// It is unknown whether it still waits, and a grant in the meantime may never be reported. It asks again by the
+    /// same ticket.
     pub(super) fn ticket_is_in_doubt(&mut self, id: u64, why: &Fault) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.doubt.deepens(&why.cause);
+        attempt.doubt.make_permanent(&why.cause);
         if matches!(attempt.state, State::Waiting) {
             self.troubled(id, why.clone(), false);
         }
     }
 
-    /// `is_sure`: the word of this server will do.
+    /// `is_sure`: this server's reply can be trusted.
     fn granted(&mut self, id: u64, tokens: Vec<u64>, lease: Option<Leased>, is_sure: bool) {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        (attempt.tokens, attempt.granted_until) = (tokens, lease.map(vouched_until));
+        (attempt.tokens, attempt.granted_until) = (tokens, lease.map(guaranteed_until));
         let ticket = attempt.ticket.take();
         let lease = lease.filter(|lease| is_sure && attempt.will_do(*lease, hold, now));
         if let Some(ticket) = ticket {
-            self.waits_no_more(&ticket);
+            self.drop_ticket(&ticket);
         }
         match lease {
             Some(lease) => self.held(id, lease, false),
@@ -582,7 +583,7 @@ impl Engine {
         attempt.lane = Lane::Own;
         let longest_failure = settings.connect + settings.answer;
         let patience = match (&self.route, attempt.until) {
-            // A failover takes as long as it takes, and the caller has said how long he waits.
+            // A failover has no time limit, and the caller gave one.
             (Route::Sentinels { .. }, Until::Time(_)) => Duration::MAX,
             _ => settings.patience,
         };
@@ -621,11 +622,11 @@ impl Engine {
         }
     }
 
-    /// Its time is over. What is known then: that somebody else was before us, or only that nobody has answered.
+    /// Its time is over. Either another client was ahead, or no server replied.
     pub(super) fn attempt_is_late(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get(&id) else { return };
         let Some(hold) = self.holds.get(&attempt.hold) else { return };
-        // One behind another knows what that does.
+        // An attempt behind another one knows what that one knows.
         let first = hold.attempts.front().and_then(|first| self.attempts.get(first)).unwrap_or(attempt);
         let trouble = match (&attempt.state, first.trouble.clone()) {
             (State::Confirming { .. } | State::Leaving | State::Withdrawing(_), _) => return,
@@ -642,7 +643,7 @@ impl Engine {
     }
 }
 
-/// Why an attempt may have been granted more than is told.
+/// Why an attempt may have more than it knows of.
 static LATE: Cause = Cause::Client(Cow::Borrowed("granted what was not waited for any longer"));
 
 fn is_granted(answer: &Result<Reply, Fault>) -> bool {

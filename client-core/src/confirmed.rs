@@ -1,29 +1,30 @@
-//! What replicas have confirmed: a grant before its guard is there, and each renewal before it counts. So a guard is
-//! vouched for only until what those replicas know, one of which may be the master tomorrow.
+//! Confirmation by replicas: of a grant before its guard exists, and of each renewal before it counts. So a guard is
+//! guaranteed only for as long as those replicas know about it: one of them may be the next master.
 //!
-//! A server confirms by WAIT, which says how many replicas have all that came before it on the same connection. So what is
-//! due together, and wants the same, is a **round**: renewals on a connection of their own, and one WAIT behind all of
-//! them. Nobody else's request may stand behind a WAIT, and no renewal may go elsewhere: a redirected one would be behind no WAIT.
+//! WAIT replies how many replicas have received everything that was sent before it on the same connection. So renewals
+//! that are due together, with the same requirement, form a **round**: they are sent on a connection of their own,
+//! followed by one WAIT. No other request may be queued after a WAIT, and no renewal may be redirected: no WAIT would
+//! follow it.
 
+use super::connection::RENEWALS_MAX;
 use super::fault::Fault;
-use super::line::RENEWALS_MAX;
 use super::request;
 use super::resp::Reply;
 use super::terms::Replicas;
 use super::{Asker, Body, Engine, Errand, HoldId, Lane, Name, NodeId};
 use std::collections::BTreeMap;
 
-/// A lease to be begun anew and confirmed. It has passed the gate.
+/// A lease to restart and have confirmed. It has passed the gate.
 pub(super) struct Unconfirmed {
     pub hold: HoldId,
     pub asker: Asker,
     pub errand: u64,
-    /// Of a lock, or of each of several: which, and what is asked for it.
+    /// One renewal for each lock: its name and the request.
     pub renewals: Vec<(Name, Vec<u8>)>,
     pub replicas: Replicas,
 }
 
-/// What waits for one WAIT.
+/// Renewals that share one WAIT.
 pub(super) struct Round {
     node: NodeId,
     lane: Lane,
@@ -31,14 +32,14 @@ pub(super) struct Round {
 }
 
 impl Engine {
-    /// In the next round, which begins when all is seen to that has just happened.
+    /// Adds it to the next round, which begins at the end of this step.
     pub(super) fn joins_round(&mut self, member: Unconfirmed) {
         self.holds.entry(member.hold).and_modify(|hold| hold.users += 1);
         self.unconfirmed.push(member);
     }
 
     pub(super) fn begin_rounds(&mut self) {
-        // With those who want more, or for longer, a member would wait in vain for what it has already.
+        // One round for each requirement: a member must not wait for more replicas, or longer, than it wants.
         let mut rounds = BTreeMap::<(NodeId, Replicas), Vec<Unconfirmed>>::new();
         for member in std::mem::take(&mut self.unconfirmed) {
             match member.renewals.first().and_then(|(key, _)| self.route.node(key)) {
@@ -62,7 +63,7 @@ impl Engine {
         let lane = if self.is_quiet(node, Lane::Spare(0)) { Lane::Spare(0) } else { Lane::Spare(id) };
         let Replicas { wanted, timeout } = replicas;
         let limit = timeout.saturating_add(self.settings.answer);
-        // No hop is left.
+        // It must not be redirected.
         let errand = |id, asker, bytes| Errand {
             to: Some(node),
             hops: u8::MAX,
@@ -78,7 +79,7 @@ impl Engine {
         all.into_iter().for_each(|errand| self.send(errand));
     }
 
-    /// The answer to WAIT.
+    /// The reply to WAIT.
     pub(super) fn round_answered(&mut self, id: u64, answer: &Result<Reply, Fault>) {
         let Some(Round { node, lane, members }) = self.rounds.remove(&id) else { return };
         if lane != Lane::Spare(0) {

@@ -1,73 +1,74 @@
-//! Doubt: requests that were sent and not answered. **What cannot be known is not called success.** As long as such a request
-//! may have been done, an attempt counts as perhaps granted, a hold as perhaps larger than its guards, and a release as
-//! perhaps not the one that released. So the first two are released once more, and the last fails as *in doubt*.
+//! Doubt: requests that were sent and have no reply. **What is unknown is not called success.** As long as the server
+//! may have executed such a request, an attempt may have been granted, a hold may be larger than its guards, and a
+//! release may not be the one that released. So the client releases the first two again, and the third fails as *in
+//! doubt*.
 
 use super::fault::{Fault, What};
 use crate::error::Cause;
 
 #[derive(Clone, Default)]
 pub(super) struct Doubt {
-    /// Replies that are overdue and may still come.
+    /// Overdue replies that may still come.
     overdue: u32,
-    /// Why another one never will, or says nothing.
+    /// Why a reply will never come, or says nothing.
     cause: Option<Cause>,
 }
 
 impl Doubt {
-    /// A request has no reply: that is overdue, or lost with its connection.
-    pub fn misses(&mut self, fault: &Fault) {
+    /// A request has no reply: it is overdue, or was lost with its connection.
+    pub fn add_unanswered(&mut self, fault: &Fault) {
         if fault.is_overdue() {
             self.overdue += 1;
         } else if fault.what == What::Silent {
-            self.deepens(&fault.cause);
+            self.make_permanent(&fault.cause);
         }
     }
 
-    /// A request is given up whose reply is under way.
-    pub fn gives_up(&mut self) {
+    /// Gives up a request whose reply is under way.
+    pub fn add_given_up(&mut self) {
         self.overdue += 1;
     }
 
-    /// A reply that was overdue has come, or never will.
-    pub fn hears<T>(&mut self, reply: &Result<T, Fault>) {
+    /// An overdue reply has come, or never will.
+    pub fn settle_one<T>(&mut self, reply: &Result<T, Fault>) {
         self.overdue = self.overdue.saturating_sub(1);
         if let Err(Fault { what: What::Silent, cause, .. }) = reply {
-            self.deepens(cause);
+            self.make_permanent(cause);
         }
     }
 
-    /// For this reason it will never be known.
-    pub fn deepens(&mut self, cause: &Cause) {
+    /// For this reason the outcome will stay unknown.
+    pub fn make_permanent(&mut self, cause: &Cause) {
         self.cause.get_or_insert_with(|| cause.clone());
     }
 
-    /// What is overdue is not waited for any longer.
-    pub fn stays(&mut self) {
+    /// Stops waiting for overdue replies.
+    pub fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.overdue) > 0 {
-            self.deepens(&Fault::timed_out().cause);
+            self.make_permanent(&Fault::timed_out().cause);
         }
     }
 
-    /// The server's word on its ticket answers all that is overdue.
-    pub fn clears(&mut self) {
+    /// The server's reply about its ticket settles all that is overdue.
+    pub fn clear(&mut self) {
         self.overdue = 0;
     }
 
     pub fn adds(&mut self, other: &Self) {
         self.overdue += other.overdue;
-        other.cause.iter().for_each(|cause| self.deepens(cause));
+        other.cause.iter().for_each(|cause| self.make_permanent(cause));
     }
 
     pub fn exists(&self) -> bool {
         self.may_clear() || self.cause.is_some()
     }
 
-    /// Whether a reply may still come that says more.
+    /// Whether a reply that settles it may still come.
     pub fn may_clear(&self) -> bool {
         self.overdue > 0
     }
 
-    /// Why it will never be known.
+    /// Why the outcome stays unknown.
     pub fn cause(&self) -> Option<&Cause> {
         self.cause.as_ref()
     }

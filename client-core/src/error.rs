@@ -1,5 +1,5 @@
-//! What can go wrong, for a caller to match on. Opaque, so that a new cause breaks nobody's code; the server's own
-//! words are kept, since they are what an operator will look for.
+//! Errors, for a caller to match on. The type is opaque, so that a new cause breaks no program. It keeps the server's
+//! own words, because operators search for them.
 
 use crate::kind::Kind;
 use crate::loss::Loss;
@@ -8,14 +8,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// What is behind an error or a fault.
+/// The cause of an error or a fault.
 #[derive(Clone, Debug)]
 pub enum Cause {
-    /// A server's line: a code, and a text behind it.
+    /// A server's error line: a code, then a text.
     Server(String),
-    /// Why no server has answered.
+    /// Why no server replied.
     System(Arc<io::Error>),
-    /// What this client knows, in words that follow the server's name where there is one.
+    /// This client's own words. They follow the server's name where there is one.
     Client(Cow<'static, str>),
 }
 
@@ -47,58 +47,58 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why a lock was not taken, kept or given back. [What to do about each kind](crate#errors).
+/// Why a lock was not acquired, kept or released. [What to do about each kind](crate#errors).
 #[derive(Clone, PartialEq)]
 pub struct Error(Box<Details>);
 
-/// Boxed, as each answer is as large as the error that it may be.
+/// Boxed, since each result is as large as the error that it may be.
 #[derive(Clone, Debug, PartialEq)]
 struct Details {
     kind: ErrorKind,
-    /// The lock's name, or what else it is about.
+    /// The lock's name, or another subject.
     about: String,
     source: Option<Cause>,
     /// The server, if it is known.
     at: Option<Arc<str>>,
-    /// Why a lock was lost. None for a lost lock: a release in doubt.
+    /// Why a lock was lost. If the kind is `Lost`, `None` means a release in doubt.
     loss: Option<Loss>,
 }
 
-/// The causes, for a `match`. What programs act on most has a predicate of [`Error`] as well.
+/// The kinds of errors, for a `match`. [`Error`] has predicates for the most common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The lock was not granted in time: another client had it, or the server was in a [grace](crate#fairness).
     Timeout,
-    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
-    /// or [nobody knows](Error::is_in_doubt) whether it was still held.
+    /// The lease ended, or may have ended, before the lock was released; or another client took the lock away; or [it
+    /// is unknown](Error::is_in_doubt) whether it was still held.
     Lost,
-    /// No server could be reached, none answered, or it said that it cannot do it now: no memory, no replicas, no
-    /// master yet; [`Error::code`] has its word. Whatever was sent is taken back in the background.
+    /// No server could be reached, none replied, or it replied that it cannot do it now: no memory, no replicas, no
+    /// master yet; [`Error::code`] has its code. The client takes back in the background what it sent.
     Unavailable,
-    /// Fewer replicas than asked for have confirmed the lock in time: the grant, which was released; or, as the cause of a
-    /// [loss](crate::Loss::NotRenewed), its renewal.
+    /// Fewer replicas than requested confirmed the lock in time. The lock was released; or, as the cause of a
+    /// [loss](crate::Loss::NotRenewed), its renewal does not count.
     TooFewReplicas {
-        /// How many were asked for.
+        /// How many were requested.
         wanted: usize,
-        /// How many have confirmed.
+        /// How many confirmed.
         confirmed: usize,
     },
-    /// The name is a plain lock's and was used as a read-write lock's or for permits, or the reverse.
+    /// The name belongs to a plain lock and was used as a read-write lock or for permits, or vice versa.
     WrongKind,
     /// A reader of this lock asked to wait for its write side: it would wait for itself.
     Deadlock,
-    /// As many clients wait on the server as it allows, or for this lock as `Lock::max_waiters` does.
+    /// The server's limit of waiting clients is reached, or this lock's `Lock::max_waiters`.
     QueueFull,
     /// The server has no rlock module.
     ModuleMissing,
-    /// The server's rlock module cannot do what is asked for; a newer one can.
+    /// The server's rlock module is too old for this request.
     ModuleTooOld,
-    /// The server refused for another reason: a lease or a holder out of its limits, missing rights, an operator who
-    /// ended the wait (`UNBLOCKED`) … Or it is not the server that it was taken for: TLS that cannot work, a web server,
-    /// no sentinel, a master that sentinels do not know. A client that was served before takes these for an outage.
+    /// The server refused for another reason: a lease or a holder beyond its limits, missing rights, an operator that
+    /// ended the wait (`UNBLOCKED`) … Or it is the wrong kind of server: TLS that cannot work, a web server, no
+    /// sentinel, a master that sentinels do not know. A client that was served before treats these as an outage.
     Refused,
-    /// An argument is refused before anything is sent, the options make no sense together, or an address cannot be read.
+    /// An argument is invalid, options contradict each other, or an address cannot be read. Nothing was sent.
     Configuration,
 }
 
@@ -108,7 +108,7 @@ impl Error {
         Self(Box::new(Details { kind, about, source: None, at: None, loss: None }))
     }
 
-    /// A mistake in how things were put together.
+    /// A mistake in the program's arguments.
     pub fn configuration(about: impl AsRef<[u8]>, why: &'static str) -> Self {
         Self::because(ErrorKind::Configuration, about, Cause::Client(why.into()))
     }
@@ -124,7 +124,7 @@ impl Error {
         self
     }
 
-    /// The server, as it is called where it is spoken of.
+    /// The server's name for use in a sentence.
     pub fn server(&self) -> String {
         self.0.at.as_ref().map_or_else(|| "the server".to_owned(), |at| format!("the server at {at}"))
     }
@@ -137,13 +137,13 @@ impl Error {
         self.0.source.as_ref()
     }
 
-    /// The same, of all the locks that were wanted together.
+    /// The same error, for all the locks that were requested together.
     pub fn about_all(mut self, names: String) -> Self {
         self.0.about = names;
         self
     }
 
-    /// The reply to a release is lost, for this reason.
+    /// The reply to a release is lost for this reason.
     pub fn in_doubt(about: impl AsRef<[u8]>, cause: Cause) -> Self {
         Self::because(ErrorKind::Lost, about, cause)
     }
@@ -163,39 +163,39 @@ impl Error {
         self.0.kind
     }
 
-    /// The code of the server's answer, if it was the server that said no: `WRONGPASS`, `NOPERM`, `WRONGTYPE`, `MOVED` if it
-    /// is one node of a cluster that was taken for a server of its own …
+    /// The code of the server's error reply, if there is one: `WRONGPASS`, `NOPERM`, `WRONGTYPE`, or `MOVED` if it is a
+    /// node of a cluster and the client uses it as a single server …
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.0.source.as_ref()?.code()
     }
 
-    /// What the server's answer says behind its [`code`](Self::code), if it was the server that said no.
+    /// The text after the [`code`](Self::code) of the server's error reply, if there is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         let Some(Cause::Server(line)) = &self.0.source else { return None };
         line.split_once(' ').map(|(_, text)| text)
     }
 
-    /// The lock's name, or what else it is about. Empty, if it is about the servers as a whole.
+    /// The lock's name, or another subject. Empty if the error is about the servers as a whole.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.0.about
     }
 
-    /// Why, without what it is about: the server's own line, or what the system says if no server has answered. If
-    /// nothing more is known than the [`kind`](Self::kind), the same as the whole error shows.
+    /// The reason without the subject: the server's own line, or the system's words if no server replied. If only the
+    /// [`kind`](Self::kind) is known, the same text as the whole error.
     #[must_use]
     pub fn reason(&self) -> String {
         match &self.0.source {
-            // It is about a server, whose name it follows.
+            // The words follow the server's name.
             Some(Cause::Client(words)) if self.0.at.is_some() => format!("{} {words}", self.server()),
             Some(source) => source.to_string(),
             None => self.to_string(),
         }
     }
 
-    /// The kind that the lock is of, where it was taken for [another](ErrorKind::WrongKind).
+    /// The actual kind of the lock, if it was used as [another kind](ErrorKind::WrongKind).
     #[must_use]
     pub fn kind_of_lock(&self) -> Option<Kind> {
         match self.text()? {
@@ -213,16 +213,16 @@ impl Error {
         self.0.kind == ErrorKind::Timeout
     }
 
-    /// The lease ended, or may have ended, before the lock was given back; or somebody had taken the lock away by then,
-    /// or [nobody knows](Self::is_in_doubt) whether it was still held.
+    /// The lease ended, or may have ended, before the lock was released; or another client took the lock away; or [it
+    /// is unknown](Self::is_in_doubt) whether it was still held.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.kind == ErrorKind::Lost
     }
 
-    /// Of a lock that [is lost](Self::is_lost): it may have been held until it was given back after all. It could be
-    /// vouched for when its release began; but the answer to that is lost with its connection, and the next one, that
-    /// nothing is held, is the same whether that release has given it back or the server had forgotten it before.
+    /// Whether a [lost](Self::is_lost) lock may have been held until its release after all. It was guaranteed when its
+    /// release began, but the reply was lost with the connection. The reply to a second release, that nothing is held,
+    /// is the same whether the first one released the lock or the server had forgotten it before.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         self.is_lost() && self.0.loss.is_none()
@@ -234,19 +234,19 @@ impl Error {
         self.0.loss.clone()
     }
 
-    /// No server could be reached, or none answered.
+    /// No server could be reached, or none replied.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// As many clients wait on the server as it allows, or for this lock as `Lock::max_waiters` does.
+    /// The server's limit of waiting clients is reached, or this lock's `Lock::max_waiters`.
     #[must_use]
     pub fn is_queue_full(&self) -> bool {
         self.0.kind == ErrorKind::QueueFull
     }
 
-    /// The server wants a password, or refuses the one that it was given.
+    /// The server requires a password, or refuses the given one.
     #[must_use]
     pub fn is_about_a_password(&self) -> bool {
         let Some(Cause::Server(line)) = &self.0.source else { return false };
@@ -263,20 +263,20 @@ impl fmt::Debug for Error {
     }
 }
 
-/// A wrong one, of a user that may not be known; or of a server that has none at all, which has no code for that.
+/// A wrong password, or an unknown user; or a server without a password, which has no code for that.
 pub fn refuses_a_password(line: &str) -> bool {
     line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }
 
-/// Its `source()` is the [`std::io::Error`] by which no server has answered: a connection that was refused or broke, time
-/// that was over. If a server has answered there is none.
+/// Its `source()` is the [`std::io::Error`] because of which no server replied: a connection that was refused or broke,
+/// or a timeout. `None` if a server replied.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         if let Some(Cause::System(error)) = &self.0.source { Some(&**error) } else { None }
     }
 }
 
-/// An [`Address`](crate::Address) fits wherever one is read, and that cannot fail.
+/// Lets functions take an [`Address`](crate::Address) as well as its text; the conversion cannot fail.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

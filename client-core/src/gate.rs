@@ -1,15 +1,15 @@
-//! The gate of an owner. Requests that change what an owner has of a lock (acquire, release, renew) go one at a time, in order:
-//! over whatever connection they go, none of them undoes another. Its attempts also wait for each other, as a second wait of
-//! one holder takes the place of the first one in the server's queue.
+//! An owner's gate. Requests that change an owner's holds on a lock (acquire, release, renew) go one at a time, in
+//! order, so none undoes another, whichever connection it takes. An owner's attempts also wait for each other, because
+//! a second wait of the same holder takes the first one's place in the server's queue.
 //!
-//! A holder without an owner has one guard, whose requests follow each other anyway: it has no gate.
+//! A holder without an owner has only one guard, which sends one request after the other: it needs no gate.
 
 use super::{Asker, Engine, HoldId};
 use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Gate {
-    /// The request that is neither answered nor overdue; and a renewal that has overtaken it.
+    /// The requests without a reply that are not overdue: one, and a renewal that has overtaken it.
     under_way: Vec<u64>,
     behind: VecDeque<Asker>,
 }
@@ -19,7 +19,7 @@ impl Gate {
         self.under_way.is_empty()
     }
 
-    /// Returns whether it was there.
+    /// Returns whether it was in the queue.
     pub fn leaves(&mut self, asker: Asker) -> bool {
         let place = self.behind.iter().position(|it| *it == asker);
         place.and_then(|place| self.behind.remove(place)).is_some()
@@ -27,10 +27,11 @@ impl Gate {
 }
 
 impl Engine {
-    /// Whether this request may go now. If not, its asker is called when it is its turn.
+    /// Whether this request may be sent now. If not, its asker is called when its turn comes.
     pub(super) fn passes_gate(&mut self, id: HoldId, asker: Asker, errand: u64) -> bool {
         let Some(hold) = self.holds.get_mut(&id).filter(|hold| hold.named) else { return true };
-        // A lease does not wait for a server that is silent. Its renewal undoes nothing: it is as long as any that was asked for.
+        // A lease cannot wait for a silent server. Overtaking is safe: the renewal asks for at least as long as any
+        // other request.
         let overtakes = asker == Asker::Renewal(id) && hold.keep.as_ref().is_some_and(|keep| keep.failing.is_some());
         let passes = hold.gate.is_open() || overtakes;
         if passes {
@@ -41,7 +42,7 @@ impl Engine {
         passes
     }
 
-    /// This request is answered, or not waited for: the next one has its turn.
+    /// This request has its reply, or is not waited for: the next one has its turn.
     pub(super) fn opens_gate(&mut self, id: HoldId, errand: u64) {
         match self.holds.get_mut(&id) {
             Some(hold) if hold.gate.under_way.contains(&errand) => hold.gate.under_way.retain(|it| *it != errand),
@@ -50,7 +51,7 @@ impl Engine {
         while let Some(hold) = self.holds.get_mut(&id).filter(|hold| hold.gate.is_open()) {
             match hold.gate.behind.pop_front() {
                 Some(Asker::Attempt(attempt)) => self.attempt_has_turn(attempt),
-                Some(Asker::Giving(giving)) => self.gives(giving),
+                Some(Asker::Release(release)) => self.send_release(release),
                 Some(Asker::Renewal(hold)) => self.renewal_has_turn(hold),
                 Some(_) => {}
                 None => return self.drop_if_unused(id),
@@ -58,13 +59,13 @@ impl Engine {
         }
     }
 
-    /// A renewal has waited at the gate for as long as it may: nothing more is sent behind what is under way, and the next try
-    /// overtakes that. Returns whether it was there.
+    /// A renewal has waited at the gate for its maximum time: no more requests are sent behind the one under way, and
+    /// the next try overtakes it. Returns whether it was in the queue.
     pub(super) fn gives_up_at_gate(&mut self, id: HoldId) -> bool {
         let Some(hold) = self.holds.get_mut(&id) else { return false };
         let waited = hold.gate.leaves(Asker::Renewal(id));
         let under_way = if waited { hold.gate.under_way.clone() } else { Vec::new() };
-        under_way.into_iter().for_each(|errand| self.retires_line_of(errand));
+        under_way.into_iter().for_each(|errand| self.retires_connection_of(errand));
         waited
     }
 }

@@ -1,6 +1,6 @@
-//! A hold as one line of text, by which another process goes on with it:
-//! `rlock1/KIND/LEASE/LIMIT/TOKENS/HOLDER/KEY[/KEY…]`. It has no spaces and is ASCII, whatever the names are: in a holder and a
-//! key each byte other than a letter, a digit or one of `-._~:` is `%XX`.
+//! A detached hold as a line of text, with which another process adopts it:
+//! `rlock1/KIND/LEASE/LIMIT/TOKENS/HOLDER/KEY[/KEY…]`. The text is ASCII without spaces, whatever the names contain: in
+//! a holder and a key, each byte other than a letter, a digit or one of `-._~:` is `%XX`.
 
 use crate::error::Error;
 use crate::terms::Side;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 const VERSION: &str = "rlock1";
 
-/// As the server has them.
+/// The server's limit.
 const KEYS_MAX: usize = 64;
 const LIMIT_MAX: u32 = 100_000;
 
-/// What a detached hold is of.
+/// The kind of a detached hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Plain,
@@ -25,13 +25,13 @@ pub enum What {
     Several,
 }
 
-/// A hold that was detached. Its text is as secret as a holder's name: it is enough to release the lock.
+/// A detached hold. Keep its text as secret as a holder's name: it is enough to release the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
     pub what: What,
-    /// With which it is renewed.
+    /// The lease for its renewals.
     pub lease: Duration,
-    /// One for each key, or none.
+    /// One for each key, or empty.
     pub tokens: Vec<u64>,
     pub holder: Vec<u8>,
     /// At least one.
@@ -75,8 +75,8 @@ impl What {
 
 impl Handed {
     /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if it is not a text of a detached hold. The error does not
-    /// repeat the text, which is secret.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if this is not the text of a detached hold. The
+    /// error does not repeat the text, which is secret.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         read(text).ok_or_else(|| Error::configuration("text", "is not that of a detached lock"))
     }
@@ -103,7 +103,7 @@ fn read(text: &[u8]) -> Option<Handed> {
     is_right.then(|| Handed { what, lease: Duration::from_millis(lease), tokens, holder, keys })
 }
 
-/// Digits alone: no sign, no spaces.
+/// Only digits: no sign, no spaces.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_plain = digits.iter().all(u8::is_ascii_digit);
     str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
@@ -244,7 +244,7 @@ mod tests {
         assert!(Handed::parse(b"rlock1/plain/1/0/-/h/\xFF").is_err());
     }
 
-    /// Each text that is a little different is another hold, or none: nothing panics.
+    /// A text with any small change is another hold or an error, never a panic.
     #[test]
     fn what_is_cut_or_changed_anywhere_is_read_or_refused() {
         let text = b"rlock1/several/10000/0/5,9/h%20/a%20b/%7Bx%7Dc";

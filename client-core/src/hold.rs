@@ -1,18 +1,18 @@
-//! What this client knows of one holder's holds on one lock: its guards, whether the server may have more, and until when
-//! the lease can be vouched for.
+//! What this client knows about one holder's holds on one lock: its guards, whether the server may count more, and
+//! until when the lease is guaranteed.
 //!
-//! **Counting.** Each guard stands for one request that was granted, so the server never counts fewer holds than there
-//! are guards. It may count more, if a request was granted and its answer was lost. Then the last guard to go gives
-//! back all of them (`ALL`); no guard does so before, as that would take the lock from the others.
+//! **Counting.** Each guard stands for one granted request, so the server never counts fewer holds than there are
+//! guards. It may count more, if a request was granted and its reply was lost. Then the last guard releases all of them
+//! (`ALL`); no earlier guard does, because that would take the lock from the others.
 //!
-//! **The deadline.** A lease lasts at least until *the clock before the request was sent* plus its length, for the server
-//! has started it later than that. The deadline is a margin before that, for two clocks that run at different speeds. When
-//! it has passed, or the server says that nothing is held, the guard is lost, for good: a renewal that comes through later
-//! does not undo what happened in between.
+//! **The deadline.** A lease lasts at least until *the clock before the request was sent* plus its length, because the
+//! server starts it later than that. The deadline is a margin earlier, for clocks that run at different speeds. When it
+//! has passed, or the server says that nothing is held, the guard is lost for good: a later successful renewal does not
+//! undo what happened in between.
 
+use super::connection::LATE_MAX;
 use super::doubt::Doubt;
 use super::gate::Gate;
-use super::line::LATE_MAX;
 use super::pause::Pause;
 use super::request::{Extent, Leased};
 use super::terms::{Replicas, Side};
@@ -27,25 +27,25 @@ use std::time::{Duration, Instant};
 static UNCOUNTED: Cause = Cause::Client(Cow::Borrowed("may have been released or not"));
 
 /// Until when a guard is guaranteed, or why it is lost.
-pub(super) type Vouched = Result<Instant, Loss>;
+pub(super) type Guaranteed = Result<Instant, Loss>;
 
 pub(super) struct Hold {
     pub key: Name,
     pub holder: Name,
-    /// The caller chose the holder, so others may hold something under it that is not ours to give back.
+    /// The caller chose the holder, so other programs may hold something under it that this client must not release.
     pub named: bool,
-    /// Also those that are lost, until they go.
+    /// Including lost ones, until they are dropped.
     guards: Vec<Guarded>,
     sides: [Count; Side::ALL.len()],
-    /// The attempts of an owner, in the order in which they came: only the first one asks.
+    /// The owner's attempts, in the order of arrival: only the first one asks.
     pub attempts: VecDeque<u64>,
     pub gate: Gate,
     until: Instant,
-    /// Requests for a lease that may have come to the server after others that were sent later.
+    /// Requests for a lease that may reach the server after requests that were sent later.
     overdue: Vec<Overdue>,
-    /// The longest lease that was asked for since somebody is there.
+    /// The longest lease that was requested since there are guards or attempts.
     longest: Duration,
-    /// Whoever gives it back, or is about to ask for it.
+    /// The number of guards, releases and attempts that use it.
     pub users: u32,
     pub keep: Option<Keep>,
 }
@@ -62,12 +62,12 @@ struct Guarded {
     /// Until when it is guaranteed, while it is not lost.
     until: Instant,
     is_lost: bool,
-    /// Why it is lost, or would be if no renewal succeeds.
+    /// Why it is lost, or will be unless a renewal succeeds.
     trouble: Option<Loss>,
 }
 
 impl Guarded {
-    fn standing(&self, now: Instant) -> Vouched {
+    fn standing(&self, now: Instant) -> Guaranteed {
         match !self.is_lost && self.until > now {
             true => Ok(self.until),
             false => Err(self.trouble.clone().unwrap_or(Loss::Ended)),
@@ -78,40 +78,40 @@ impl Guarded {
 /// How a lease ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// Not, while it is renewed.
+    /// It does not end while it is renewed.
     Kept,
-    /// By itself.
+    /// At a fixed time.
     Fixed(Instant),
 }
 
 #[derive(Default)]
 struct Count {
-    /// Requests that are under way.
+    /// The number of requests under way.
     attempts: usize,
     /// The server may count more holds than there are guards.
     doubt: Doubt,
 }
 
-/// A lease that is kept alive.
+/// A lease that the client renews.
 pub(super) struct Keep {
     pub lease: Duration,
-    /// How long the lease is that runs.
+    /// The length of the current lease.
     pub running: Duration,
-    /// Not while a renewal is under way that is not overdue.
+    /// None while a renewal is under way that is not overdue.
     pub due: Option<Instant>,
-    /// The requests that are under way, in the order in which they were sent.
+    /// The requests under way, in the order of sending.
     pub asked: Vec<Renewal>,
-    /// The time between tries, since renewals fail.
+    /// The pause between tries, while renewals fail.
     pub failing: Option<Pause>,
-    /// The connection broke while a renewal was under way, which may have been answered before that.
+    /// The connection broke while a renewal was under way. Its reply may be from before that.
     pub again: bool,
 }
 
-/// A request without an answer in time.
+/// A request without a reply in time.
 struct Overdue {
     errand: u64,
     lease: Duration,
-    /// When its answer came: it has cut no lease that was asked for after that.
+    /// When its reply came. Leases that were requested later are not shortened by it.
     answered: Option<Instant>,
 }
 
@@ -119,19 +119,19 @@ struct Overdue {
 pub(super) struct Renewal {
     pub errand: u64,
     pub lease: Duration,
-    /// Another one was sent meanwhile; whichever is answered first counts.
+    /// Another one was sent in the meantime; the first reply counts.
     pub is_overdue: bool,
-    /// What confirms it in a round; and what it has renewed, which is to be confirmed.
+    /// The confirmation that it needs in a round; and the leases that it has renewed so far.
     pub replicas: Option<Replicas>,
     pub renewed: Option<Leased>,
 }
 
-/// A lease that began, and whether for everything that this holder has.
+/// A lease that began, and whether it covers everything that this holder has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Began {
     pub lease: Leased,
     pub for_all: bool,
-    /// What confirms its renewals.
+    /// The confirmation that its renewals need.
     pub replicas: Option<Replicas>,
 }
 
@@ -149,8 +149,8 @@ impl Hold {
         self.users == 0 && self.guards.is_empty() && self.gate.is_open()
     }
 
-    /// The lease to ask for: never less than what is left of what others have under this holder, which it would
-    /// shorten; nor than what they have asked for, which their renewal may begin.
+    /// The lease to ask for. It is at least the longest lease that this holder has, or has asked for: a shorter one
+    /// would cut it.
     pub(super) fn lease_for(&self, lease: Duration, now: Instant) -> Duration {
         match self.is_shared() {
             true => lease.max(self.remaining(now)).max(self.longest),
@@ -158,12 +158,12 @@ impl Hold {
         }
     }
 
-    /// Whether there is more under this holder than one guard has: all of it has one lease.
+    /// Whether the holder has more than one guard's hold: all of it has one lease.
     pub(super) fn has_several(&self) -> bool {
         self.guards.iter().filter(|guard| !guard.is_lost).count() > 1 || self.sides.iter().any(|it| it.attempts > 0)
     }
 
-    /// No renewal cuts such a lease. Returns what the longest one was before.
+    /// Renewals ask for at least this lease from now on. Returns the longest one before.
     pub(super) fn asks_for_at_least(&mut self, lease: Duration) -> Duration {
         let longest = self.longest;
         self.longest = longest.max(lease);
@@ -176,23 +176,23 @@ impl Hold {
         }
     }
 
-    /// A request is about to be sent that may cut the lease to this one, at any time until it is answered.
+    /// The request about to be sent may cut the lease to this length at any time until its reply.
     pub(super) fn may_be_cut(&mut self, errand: u64, lease: Leased, effects: &mut Vec<Effect>) {
         self.is_overdue(errand, lease.length);
-        let until = vouched_until(lease);
+        let until = guaranteed_until(lease);
         if until < self.until {
             self.until = until;
             self.prolong(effects);
         }
     }
 
-    /// Whether there are guards that count already.
+    /// Whether guards exist that count already.
     pub(super) fn is_shared(&self) -> bool {
         self.guards.iter().any(|guard| !guard.is_lost)
     }
 
-    /// Whether there are guards whose lease has not ended.
-    pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
+    /// Whether guards exist whose lease has not ended.
+    pub(super) fn is_guaranteed(&self, now: Instant) -> bool {
         self.is_shared() && self.until > now
     }
 
@@ -200,15 +200,15 @@ impl Hold {
         self.until.saturating_duration_since(now)
     }
 
-    /// A request for one more hold is about to be made.
+    /// A request for one more hold is about to be sent.
     pub(super) fn attempt_begins(&mut self, side: Side, lease: Duration) {
         let is_first = !self.is_shared() && self.sides.iter().all(|count| count.attempts == 0);
         self.longest = if is_first { lease } else { self.longest.max(lease) };
         self.sides[side as usize].attempts += 1;
     }
 
-    /// It was not granted, as far as this client knows. Returns whether the server may have granted it all the same,
-    /// and no guard is left that would give that back.
+    /// It was not granted, as far as this client knows. Returns whether the server may have granted it, and no guard is
+    /// left that would release that.
     pub(super) fn attempt_failed(&mut self, side: Side, doubt: &Doubt) -> bool {
         self.attempt_ends(side, doubt);
         self.is_doubtful(side) && self.is_idle(side)
@@ -230,14 +230,14 @@ impl Hold {
         now: Instant,
         effects: &mut Vec<Effect>,
     ) {
-        let until = vouched_until(began.lease);
+        let until = guaranteed_until(began.lease);
         self.attempt_ends(side, doubt);
-        let others = self.is_vouched_for(now);
+        let others = self.is_guaranteed(now);
         if !others {
-            self.void(None, now, effects);
+            self.invalidate(None, now, effects);
         }
         self.until = match others {
-            // Nobody has confirmed this one to those who want that.
+            // The guards that need confirmation have none for this lease.
             true if began.for_all && self.replicas().is_none() => self.until.max(until),
             true => self.until.min(until),
             false => until,
@@ -247,8 +247,8 @@ impl Hold {
         self.prolong(effects);
     }
 
-    /// What is certain of a lease. A request that comes to the server after it, though it was sent before, cuts it to what that
-    /// request asks for.
+    /// The guaranteed part of a lease. A request that was sent before it and arrives after it cuts it to its own
+    /// length.
     pub(super) fn certain(&self, lease: Leased) -> Leased {
         let may_cut = |it: &&Overdue| it.answered.is_none_or(|answered| answered >= lease.after);
         let shortest = self.overdue.iter().filter(may_cut).map(|it| it.lease).min();
@@ -259,9 +259,9 @@ impl Hold {
         self.overdue.push(Overdue { errand, lease, answered: None });
     }
 
-    /// A request has come to the server, or never will.
+    /// A request has reached the server, or never will.
     pub(super) fn has_come(&mut self, errand: u64, now: Instant) {
-        // What was asked for so long ago is not waited for.
+        // A request from so long ago will not arrive any more.
         self.overdue.retain(|it| it.answered.is_none_or(|answered| answered + LATE_MAX > now));
         self.overdue.iter_mut().filter(|it| it.errand == errand).for_each(|it| it.answered = Some(now));
     }
@@ -270,10 +270,10 @@ impl Hold {
     pub(super) fn renewed(&mut self, lease: Leased, now: Instant, effects: &mut Vec<Effect>) -> bool {
         let in_time = self.until > now;
         if in_time {
-            self.until = self.until.max(vouched_until(lease));
+            self.until = self.until.max(guaranteed_until(lease));
             self.prolong(effects);
         } else {
-            self.void(None, now, effects);
+            self.invalidate(None, now, effects);
         }
         in_time
     }
@@ -296,14 +296,14 @@ impl Hold {
         }
     }
 
-    /// Nothing can be vouched for any more: the guards that there are do not count, though the server may still count
-    /// their holds.
+    /// Nothing is guaranteed any more: the existing guards do not count, although the server may still count their
+    /// holds.
     ///
-    /// That the server knows nothing of a lease that has ended is no reason of its own: this program stalled, and may have
-    /// reported another reason already.
-    pub(super) fn void(&mut self, loss: Option<Loss>, now: Instant, effects: &mut Vec<Effect>) {
+    /// If the lease ended and the server knows nothing of it, that is no separate reason: this program stalled, and may
+    /// have reported another reason already.
+    pub(super) fn invalidate(&mut self, loss: Option<Loss>, now: Instant, effects: &mut Vec<Effect>) {
         for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
-            self.sides[guard.side as usize].doubt.deepens(&UNCOUNTED);
+            self.sides[guard.side as usize].doubt.make_permanent(&UNCOUNTED);
             let loss = loss.clone().filter(|loss| guard.until > now || *loss != Loss::NotHeld);
             guard.trouble = loss.or_else(|| guard.trouble.take());
             guard.is_lost = true;
@@ -313,33 +313,32 @@ impl Hold {
         self.until = self.until.min(now);
     }
 
-    /// A guard goes. Returns until when it was guaranteed, or why it was lost before; and what has to be released, if
-    /// anything. A guard whose lease has ended may have nothing at the server any more, and must not take what others were
-    /// granted since.
-    pub(super) fn guard_goes(&mut self, side: Side, id: GuardId, now: Instant) -> (Vouched, Option<Extent>) {
+    /// Drops a guard. Returns until when it was guaranteed, or why it had been lost; and what to release, if anything.
+    /// A guard whose lease has ended may have nothing on the server any more, and must not release later holds.
+    pub(super) fn guard_goes(&mut self, side: Side, id: GuardId, now: Instant) -> (Guaranteed, Option<Extent>) {
         let place = self.guards.iter().position(|guard| guard.id == id);
         let guard = place.map(|place| self.guards.swap_remove(place));
-        let (counts, vouched) = match guard {
+        let (counts, guaranteed) = match guard {
             Some(guard) => (!guard.is_lost, guard.standing(now)),
             None => (false, Err(Loss::Ended)),
         };
         let extent = match (self.is_idle(side), counts) {
             (true, _) if self.is_doubtful(side) || !self.named => Some(Extent::All),
-            (is_idle, true) if is_idle || vouched.is_ok() => Some(Extent::One),
+            (is_idle, true) if is_idle || guaranteed.is_ok() => Some(Extent::One),
             (_, true) => {
                 self.mark_doubtful(side);
                 None
             }
             (_, false) => None,
         };
-        (vouched, extent)
+        (guaranteed, extent)
     }
 
-    pub(super) fn standing(&self, id: GuardId, now: Instant) -> Vouched {
+    pub(super) fn standing(&self, id: GuardId, now: Instant) -> Guaranteed {
         self.guards.iter().find(|guard| guard.id == id).map_or(Err(Loss::Ended), |guard| guard.standing(now))
     }
 
-    /// Those who confirm each renewal: all of this holder's have one lease.
+    /// The confirmation that each renewal needs: all guards of this holder have one lease.
     pub(super) fn replicas(&self) -> Option<Replicas> {
         self.guards
             .iter()
@@ -352,14 +351,14 @@ impl Hold {
         self.guards.iter().any(|guard| !guard.is_lost && matches!(guard.end, End::Kept))
     }
 
-    /// A hold may have been given back or not. Returns whether it is time to give back all.
+    /// It is unknown whether a hold was released. Returns whether it is time to release all.
     pub(super) fn mark_doubtful(&mut self, side: Side) -> bool {
-        self.sides[side as usize].doubt.deepens(&UNCOUNTED);
+        self.sides[side as usize].doubt.make_permanent(&UNCOUNTED);
         self.is_idle(side)
     }
 
-    /// All was given back.
-    pub(super) fn all_given_back(&mut self, side: Side) {
+    /// Everything was released.
+    pub(super) fn all_released(&mut self, side: Side) {
         if self.is_idle(side) {
             self.sides[side as usize].doubt = Doubt::default();
         }
@@ -370,7 +369,7 @@ impl Hold {
         self.sides[side as usize].doubt.exists()
     }
 
-    /// Whether there is neither a guard of this side nor an attempt to acquire it.
+    /// Whether this side has neither a guard nor an attempt.
     pub(super) fn is_idle(&self, side: Side) -> bool {
         self.sides[side as usize].attempts == 0 && !self.has_guards(side)
     }
@@ -380,14 +379,14 @@ impl Hold {
     }
 }
 
-/// One hundredth of the lease, for clocks that do not run at the same speed, and two milliseconds, for servers and
-/// timers that count in milliseconds.
+/// One hundredth of the lease, for clocks that run at different speeds, and two milliseconds, for servers and timers
+/// that count in milliseconds.
 fn margin(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
-pub(super) fn vouched_until(lease: Leased) -> Instant {
+pub(super) fn guaranteed_until(lease: Leased) -> Instant {
     let Leased { after, length } = lease;
-    // A lease so long that it cannot be added is one that the server has refused.
+    // If a lease is too long to be added, the server has refused it.
     after.checked_add(length.saturating_sub(margin(length))).unwrap_or(after)
 }

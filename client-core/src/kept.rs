@@ -1,28 +1,28 @@
-//! What an engine keeps in mind, by numbers: after everything has come to its end, nothing.
+//! How many entries an engine has: none after everything has ended.
 
-use super::line::Line;
-use super::{Engine, LineId};
+use super::connection::Connection;
+use super::{ConnectionId, Engine};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kept {
     pub attempts: usize,
-    /// Attempts among them whose caller has gone.
+    /// Those of them whose caller is gone.
     pub leaving: usize,
     pub releases: usize,
     pub holds: usize,
-    /// Holds among them of an owner that the caller chose.
+    /// Those of them whose owner the caller chose.
     pub owners: usize,
-    pub crowds: usize,
-    /// Requests that wait until it is known where locks are.
+    pub local_queues: usize,
+    /// Requests that wait for a look-up.
     pub parked: usize,
-    /// Renewals that wait for replicas, and rounds of them.
+    /// Renewals that wait for replicas, and their rounds.
     pub unconfirmed: usize,
     pub rounds: usize,
-    /// What is due at some time.
+    /// Timers and due renewals.
     pub due: usize,
     pub settling: usize,
-    pub busy_lines: usize,
+    pub busy_connections: usize,
     pub sessions: usize,
 }
 
@@ -32,30 +32,30 @@ impl Engine {
         Kept {
             attempts: self.attempts.len(),
             leaving: self.leaving,
-            releases: self.givings.len(),
+            releases: self.releases.len(),
             holds: self.holds.len(),
             owners: self.named.len(),
-            crowds: self.crowds.len(),
+            local_queues: self.local_queues.len(),
             parked: self.parked.len(),
             unconfirmed: self.unconfirmed.len(),
             rounds: self.rounds.len(),
             due: self.timers.len().saturating_add(self.due.len()),
             settling: self.settling.len(),
-            busy_lines: self.lines.values().filter(|line| !line.is_idle()).count(),
+            busy_connections: self.connections.values().filter(|connection| !connection.is_idle()).count(),
             sessions: self.nodes.values().filter(|node| node.session.is_some()).count(),
         }
     }
 
-    /// In how much time each thing is due.
+    /// The remaining time of each timer.
     #[must_use]
     pub fn due(&self, now: Instant) -> Vec<Duration> {
         let due = self.timers.iter().map(|it| it.0).chain(self.due.iter().map(|it| it.0));
         due.map(|at| at.saturating_duration_since(now)).collect()
     }
 
-    /// Whether a connection is kept only for answers that are late.
+    /// Whether a connection is kept only for late replies.
     #[must_use]
-    pub fn is_retired(&self, line: LineId) -> bool {
-        self.lines.get(&line).is_some_and(Line::is_retired)
+    pub fn is_retired(&self, connection: ConnectionId) -> bool {
+        self.connections.get(&connection).is_some_and(Connection::is_retired)
     }
 }

@@ -1,12 +1,12 @@
 //! The engine of rlock-client: connections and the requests on them, attempts to acquire, waits, holds, renewals and
 //! releases, as one state machine without sockets, threads or a clock. [`Engine::step`] takes what happens and the time,
-//! and returns every effect as data: connect, send, close, look up, notify this caller, report this loss, log this line.
-//! So a test can lead it through any history: answers that get lost or come late, locks that are broken, a program that
-//! stalls, two masters.
+//! and returns every effect as data: connect, send, close, look up, notify this caller, report this loss, log this
+//! line. So a test can drive it through any history: lost or late replies, broken locks, a program that stalls, two
+//! masters.
 //!
-//! Whatever waits for something is in a table by its number, and knows the number of the request that it waits for. An
-//! answer to any other request is late, and is only checked for what it says of the past. The tables are B-trees, not hash
-//! maps: the keys are consecutive, and hashing cost a quarter of a cycle.
+//! Each thing that waits is in a table by its number, and knows the number of the request that it waits for. A reply to
+//! any other request is late, and only counts for what it says about the past. The tables are B-trees, not hash maps:
+//! the keys are consecutive, and hashing cost a quarter of a cycle.
 
 #![forbid(unsafe_code)]
 
@@ -14,19 +14,19 @@ pub mod address;
 mod advice;
 mod attempt;
 mod confirmed;
-mod crowd;
+mod connection;
 mod doubt;
 pub mod error;
 pub mod fault;
 mod gate;
-mod giving_back;
 pub mod handed;
 mod hold;
 mod kept;
 mod kind;
-mod line;
+mod local_queue;
 mod loss;
 mod pause;
+mod release;
 mod renewals;
 pub mod request;
 pub mod resp;
@@ -38,22 +38,22 @@ pub use address::{Access, Address, Place};
 pub use attempt::{Aim, Grant, Outcome, Wish};
 pub use error::{Error, ErrorKind};
 pub use fault::Fault;
-pub use giving_back::Answering;
 pub use handed::Handed;
 pub use hold::GuardId;
 pub use kept::Kept;
 pub use kind::Kind;
 pub use loss::Loss;
+pub use release::Answering;
 pub use resp::Reply;
 pub use route::{Learnt, NO_OWNER, Route, elsewhere};
 pub use terms::{Lasting, Replicas, Settings, Side, Terms, Until};
 
 use attempt::Attempt;
 use confirmed::{Round, Unconfirmed};
-use crowd::Crowd;
-use giving_back::Giving;
+use connection::Connection;
 use hold::Hold;
-use line::Line;
+use local_queue::LocalQueue;
+use release::Release;
 use route::Node;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -69,21 +69,21 @@ pub type CallerId = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId(u64);
 
-/// A server that is or was asked.
+/// A server that was or may be sent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(u64);
 
 /// A connection.
-pub type LineId = u64;
+pub type ConnectionId = u64;
 
-/// What a connection is for: see `line.rs`.
+/// What a connection is for: see `connection.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     Own,
-    /// By the number of the runtime that reads it.
+    /// A runtime's connection, by the number of that runtime.
     Caller(u64),
     Poll,
-    /// By a number, as each is used by one round at a time.
+    /// By number: one round at a time uses each.
     Spare(u64),
 }
 
@@ -95,98 +95,98 @@ pub enum Event<'a> {
         wish: Wish,
         lane: Lane,
     },
-    /// That caller does not wait any longer.
+    /// The caller does not wait any longer.
     Abandon(CallerId),
-    /// A guard goes. Without a caller no answer is wanted.
+    /// A guard is dropped. Without a caller, no reply is wanted.
     Release {
         grant: Grant,
         lane: Lane,
         caller: Option<CallerId>,
     },
-    /// The lease of what a guard has is to last for so long from now on, so that it can be handed on: the answer is as to a
-    /// release, and the guard stays.
+    /// Restarts the guard's lease with this length, so that the hold can be handed on. The guard stays; the reply is as
+    /// for a release.
     Extend {
         grant: Grant,
         length: Duration,
         caller: CallerId,
     },
-    /// A guard goes, and what it has stays at the server.
+    /// Drops a guard, and leaves its hold on the server.
     Detach(Grant),
-    /// A guard goes, and an answer is stored in the step that releases the lock.
+    /// Drops a guard, and stores an answer in the step that releases the lock.
     Answer {
         grant: Grant,
         answering: Answering,
         lane: Lane,
         caller: CallerId,
     },
-    /// A command as it is: to the server that has the key, or to this one. An empty one only wants a connection.
+    /// A raw command for the server of the key, or for this node. An empty one only opens a connection.
     Ask {
         key: Name,
         node: Option<NodeId>,
         bytes: Vec<u8>,
         caller: CallerId,
     },
-    /// The caller wants to know when nothing is being released in the background any more.
+    /// Notifies the caller when no release is left in the background.
     Settle(CallerId),
-    Connected(LineId),
-    /// It has broken, or did not come about.
-    Broken(LineId, Fault),
-    Received(LineId, &'a [u8]),
-    /// The caller wants to know when it is known where locks are.
+    Connected(ConnectionId),
+    /// The connection broke, or could not be made.
+    Broken(ConnectionId, Fault),
+    Received(ConnectionId, &'a [u8]),
+    /// Notifies the caller when the owners of locks are known.
     Learn(CallerId),
-    /// The answer to a look-up.
+    /// The result of a look-up.
     Learnt(Result<Learnt, Fault>),
-    /// Nothing but time.
+    /// Only time has passed.
     Passed,
 }
 
-/// What is to be done, in this order.
+/// What the caller of the engine does, in this order.
 #[derive(Debug)]
 pub enum Effect {
     Connect {
-        line: LineId,
+        connection: ConnectionId,
         lane: Lane,
         address: Arc<Address>,
     },
-    /// At once, or together with what else is sent in a moment.
+    /// `at_once`: now; otherwise together with what else is sent within a moment.
     Send {
-        line: LineId,
+        connection: ConnectionId,
         bytes: Vec<u8>,
         at_once: bool,
     },
-    Close(LineId),
-    /// To be answered with what is learnt.
+    Close(ConnectionId),
+    /// The result comes back as [`Event::Learnt`].
     LookUp,
-    /// The answer to a caller. It has gone meanwhile only if it was reported by [`Event::Abandon`], or wants no answer.
+    /// The reply to a caller. It may be gone only after [`Event::Abandon`], or if it wanted no reply.
     Notify(CallerId, Answer),
-    /// What became of a guard.
+    /// What happened to a guard.
     Guard(GuardId, Standing),
     Log(Log),
 }
 
-/// What callers wait for.
+/// Results for callers.
 #[derive(Debug)]
 pub enum Answer {
     Acquired(Outcome),
-    /// There is an answer already.
+    /// An answer is stored already.
     Answered(Vec<u8>),
-    /// Or extended.
+    /// Released, or extended.
     Released(Result<(), Error>),
-    /// To a command; nil where nothing but the answer itself was wanted.
+    /// The reply to a command; nil if the caller only waited for the event.
     Replied(Result<Reply, Fault>),
 }
 
-/// What a guard is to know of its lease.
+/// What a guard knows about its lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
     /// It is guaranteed until then.
     Until(Instant),
-    /// A renewal has failed: it will be lost for this reason, unless a later one succeeds.
+    /// A renewal failed. The guard is lost for this reason unless a later renewal succeeds.
     Troubled(Loss),
     Lost(Loss),
 }
 
-/// What is worth a line in a log.
+/// Events for the program's log.
 #[derive(Clone, Debug)]
 pub enum Log {
     NoAnswer { lock: Name, fault: Fault },
@@ -196,29 +196,29 @@ pub enum Log {
     Lost { lock: Name, holder: Name, why: Loss },
 }
 
-/// One request, and what asks it.
+/// One request, and the part of the engine that sent it.
 struct Errand {
     id: u64,
     asker: Asker,
     key: Name,
     body: Body,
     lane: Lane,
-    /// The owner whose gate it has passed.
+    /// The owner whose gate it passed.
     gate: Option<HoldId>,
-    /// Not where its key is, but there.
+    /// The node to send it to, instead of the key's owner.
     to: Option<NodeId>,
-    /// The node has the key, but not its slot yet.
+    /// The node has the key, but does not own its slot yet (ASKING).
     asking: bool,
     hops: u8,
-    /// For the answer, once it is sent.
+    /// For the reply, from when the request is sent.
     limit: Duration,
 }
 
 enum Body {
     Bytes(Vec<u8>),
-    /// Made when it is sent: it has the session's name in it, and the time that is left.
+    /// Encoded when it is sent: it contains the session's name and the time that remains.
     Wait,
-    /// Made when it is sent: an answer is stored only while the lease of its lock is guaranteed.
+    /// Encoded when it is sent: an answer is stored only while the lease of its lock is guaranteed.
     Answer,
     Nothing,
 }
@@ -226,53 +226,53 @@ enum Body {
 #[derive(Clone, Copy, PartialEq)]
 enum Asker {
     Attempt(u64),
-    Giving(u64),
+    Release(u64),
     Renewal(HoldId),
-    /// Of a session there, by its serial number.
+    /// A poll of the session with this node, by the session's serial number.
     Poll(NodeId, u64),
     Session(NodeId, u64),
-    /// WAIT, behind the renewals of a round.
+    /// A round's WAIT, after its renewals.
     Round(u64),
     Caller(CallerId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    Answers(LineId),
-    /// The time of an attempt is over.
+    Answers(ConnectionId),
+    /// The attempt's time is over.
     End(u64),
     Attempt(u64),
-    Giving(u64),
+    Release(u64),
     Renewal(HoldId, u64),
     Session(NodeId, u64),
 }
 
 pub struct Engine {
     settings: Settings,
-    /// What the names of its sessions begin with: only this program knows it.
+    /// Prefix of its sessions' names. It is a secret of this program.
     secret: String,
     now: Instant,
     last_id: u64,
     route: Route,
     nodes: BTreeMap<NodeId, Node>,
-    lines: BTreeMap<LineId, Line>,
-    /// A server has let this client in: what its address names was what it should be.
+    connections: BTreeMap<ConnectionId, Connection>,
+    /// A server accepted this client once: the address named the right kind of server.
     was_served: bool,
-    /// Until it is known where things are, which is being looked up.
+    /// Requests that wait for a look-up.
     parked: Vec<Errand>,
-    looks: bool,
+    is_looking_up: bool,
     learning: Vec<CallerId>,
     holds: BTreeMap<HoldId, Hold>,
-    /// Of owners that callers chose, since several guards may share one.
+    /// The holds of owners that callers chose. Several guards may share one.
     named: HashMap<(Name, Name), HoldId>,
     attempts: BTreeMap<u64, Attempt>,
-    /// How many attempts have no caller any more.
+    /// The number of attempts that have no caller any more.
     leaving: usize,
-    crowds: BTreeMap<Name, Crowd>,
-    givings: BTreeMap<u64, Giving>,
-    /// Which lease is renewed when.
+    local_queues: BTreeMap<Name, LocalQueue>,
+    releases: BTreeMap<u64, Release>,
+    /// When each lease is renewed next.
     due: BTreeSet<(Instant, HoldId)>,
-    /// What is to be renewed in the next round, and the rounds that are under way.
+    /// Renewals for the next round, and the rounds under way.
     unconfirmed: Vec<Unconfirmed>,
     rounds: BTreeMap<u64, Round>,
     timers: BTreeSet<(Instant, Timer)>,
@@ -289,9 +289,9 @@ impl Engine {
         engine
     }
 
-    /// `secret`: a text that no other client has and that cannot be guessed.
+    /// `secret`: a text that is unique to this client and cannot be guessed.
     pub fn new(route: Route, settings: Settings, secret: String, now: Instant) -> Self {
-        let (nodes, lines, holds, named, attempts, crowds, givings, due) = Default::default();
+        let (nodes, connections, holds, named, attempts, local_queues, releases, due) = Default::default();
         let (parked, learning, unconfirmed, rounds, timers, settling, effects) = Default::default();
         Self {
             settings,
@@ -300,17 +300,17 @@ impl Engine {
             last_id: 0,
             route,
             nodes,
-            lines,
+            connections,
             was_served: false,
             parked,
-            looks: false,
+            is_looking_up: false,
             learning,
             holds,
             named,
             attempts,
             leaving: 0,
-            crowds,
-            givings,
+            local_queues,
+            releases,
             due,
             unconfirmed,
             rounds,
@@ -320,7 +320,7 @@ impl Engine {
         }
     }
 
-    /// What is to be done about it.
+    /// Takes one event, and returns its effects.
     pub fn step(&mut self, event: Event<'_>, now: Instant) -> Drain<'_, Effect> {
         self.now = now;
         match event {
@@ -345,9 +345,9 @@ impl Engine {
                 self.send(Errand { key, to: node, ..errand });
             }
             Event::Settle(caller) => self.settling.push(caller),
-            Event::Connected(line) => self.line_opened(line),
-            Event::Broken(line, why) => self.line_broke(line, &why),
-            Event::Received(line, bytes) => self.received(line, bytes),
+            Event::Connected(connection) => self.connection_opened(connection),
+            Event::Broken(connection, why) => self.connection_broke(connection, &why),
+            Event::Received(connection, bytes) => self.received(connection, bytes),
             Event::Learn(caller) => self.learns(caller),
             Event::Learnt(answer) => self.learnt(answer),
             Event::Passed => {}
@@ -361,7 +361,7 @@ impl Engine {
         self.effects.drain(..)
     }
 
-    /// When something is to be done though nothing happens.
+    /// When to call [`Engine::step`] even if no event happens.
     pub fn next(&self) -> Option<Instant> {
         let (timer, due) = (self.timers.first().map(|it| it.0), self.due.first().map(|it| it.0));
         timer.into_iter().chain(due).min()
@@ -371,10 +371,10 @@ impl Engine {
         while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, timer));
             match timer {
-                Timer::Answers(line) => self.look_for_answers(line),
+                Timer::Answers(connection) => self.look_for_answers(connection),
                 Timer::End(attempt) => self.attempt_is_late(attempt),
                 Timer::Attempt(attempt) => self.attempt_wakes(attempt),
-                Timer::Giving(giving) => self.giving_wakes(giving),
+                Timer::Release(release) => self.release_wakes(release),
                 Timer::Renewal(hold, errand) => self.renewal_is_late(hold, errand),
                 Timer::Session(node, serial) => self.session_is_due(node, serial),
             }
@@ -382,11 +382,11 @@ impl Engine {
         self.renew_what_is_due();
     }
 
-    /// The caller's own, if that is open; or else everybody's, while it is being opened.
+    /// The caller's own lane if its connection is open. Until it is, the shared one.
     fn lane_of(&mut self, key: &[u8], lane: Lane) -> Lane {
         match (lane, self.route.node(key)) {
             (Lane::Caller(_), Some(node)) if !self.is_open_for(node, lane) => {
-                self.line_to(node, lane);
+                self.connection_to(node, lane);
                 Lane::Own
             }
             (Lane::Caller(_), None) => Lane::Own,
@@ -394,24 +394,24 @@ impl Engine {
         }
     }
 
-    /// Whether something goes on that is to come to its end though nobody waits for it.
+    /// Whether background work is left that no caller waits for.
     pub fn has_unfinished(&self) -> bool {
-        !self.givings.is_empty() || self.leaving > 0
+        !self.releases.is_empty() || self.leaving > 0
     }
 
-    /// The caller's own line to the server of the key.
-    pub fn line_of(&self, key: &[u8], lane: Lane) -> Option<LineId> {
-        self.nodes.get(&self.route.node(key)?)?.line(lane)
+    /// The caller's own connection to the server of the key.
+    pub fn connection_of(&self, key: &[u8], lane: Lane) -> Option<ConnectionId> {
+        self.nodes.get(&self.route.node(key)?)?.connection(lane)
     }
 
-    /// How many answers are to come on this line.
-    pub fn awaited(&self, line: LineId) -> usize {
-        self.lines.get(&line).map_or(0, Line::awaited)
+    /// The number of replies still expected on this connection.
+    pub fn awaited(&self, connection: ConnectionId) -> usize {
+        self.connections.get(&connection).map_or(0, Connection::awaited)
     }
 
-    /// Whether nothing of what nobody waits for is left to be cleared up.
+    /// Whether all background releases are finished.
     fn is_settled(&self) -> bool {
-        self.leaving == 0 && self.givings.values().all(Giving::is_settled)
+        self.leaving == 0 && self.releases.values().all(Release::is_settled)
     }
 
     fn wants(&self, errand: &Errand) -> bool {
@@ -444,7 +444,7 @@ impl Engine {
 
     fn drop_if_unused(&mut self, id: HoldId) {
         if self.holds.get(&id).is_some_and(Hold::is_unused) {
-            self.keep_no_more(id);
+            self.stop_keeping(id);
             if let Some(Hold { key, holder, named: true, .. }) = self.holds.remove(&id) {
                 self.named.remove(&(key, holder));
             }
@@ -458,8 +458,8 @@ impl Errand {
         Self { id, asker, key, body, lane, gate, to, asking, hops, limit }
     }
 
-    /// For its asker, to be told now that it is overdue.
-    fn told(&self) -> Self {
+    /// For its asker, which now hears that it is overdue.
+    fn without_body(&self) -> Self {
         Self { key: self.key.clone(), body: Body::Nothing, ..*self }
     }
 }

@@ -1,4 +1,4 @@
-//! Pauses between tries, each longer than the one before; and for how long servers that do not answer are asked on.
+//! Pauses between tries, each longer than the one before, and how long silent servers are asked again.
 
 use super::fault::Fault;
 use super::terms::Until;
@@ -12,7 +12,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// For what may be over any moment.
+    /// For what may be over at any moment.
     pub(super) fn short() -> Self {
         Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_secs(1) }
     }
@@ -29,7 +29,7 @@ impl Pause {
     }
 }
 
-/// Servers that do not answer: since when they have not, and when they are asked once more.
+/// Since when servers have not replied, and when to ask again.
 pub(super) struct Outage {
     since: Option<Instant>,
     asked_at: Instant,
@@ -41,8 +41,8 @@ impl Outage {
         Self { since: None, asked_at: now, pause: Pause::short() }
     }
 
-    /// When to ask again, unless this is to be the end. `longest_failure`: no request that reaches nobody takes longer to
-    /// fail, so one that took longer was a wait.
+    /// When to ask again; `None` to stop. `longest_failure`: the maximum time that a request takes to fail without
+    /// reaching a server. A request that took longer was a wait.
     pub(super) fn goes_on(
         &mut self,
         now: Instant,
@@ -56,7 +56,7 @@ impl Outage {
         }
         let first = self.since.is_none();
         let since = *self.since.get_or_insert(now);
-        // A connection that had broken unnoticed says nothing about the server.
+        // A connection that broke unnoticed says nothing about the server.
         let at_once = first && fault.is_prompt();
         let patient = match until {
             Until::Now => at_once,

@@ -1,12 +1,12 @@
 //! Keeps leases alive: each is renewed when a third of it is over.
 //!
-//! What is due is sent in one piece to each server, so that one that is slow or dead delays no other's. A renewal that
-//! fails is tried again for as long as the lease can still be vouched for. One that is answered late counts all the same, from
-//! when it was sent. Nothing here decides about loss: a guard whose
-//! deadline passes is lost whether or not anything is renewed.
+//! Renewals that are due are sent in one piece to each server, so that a slow or dead server delays no other's. A
+//! failed renewal is retried while the lease is still guaranteed. A late reply counts too, from when its request was
+//! sent. This module does not decide about loss: a guard whose deadline passes is lost whether or not a renewal is
+//! under way.
 //!
-//! A server whose connection breaks may come back without its locks, and give them to others. So what is there is
-//! renewed at once, whenever it would have been due: the answer says whether it is held.
+//! A server whose connection breaks may come back without its locks, and grant them to others. So its leases are
+//! renewed at once, whenever they would be due: the reply says whether each is held.
 
 use super::confirmed::Unconfirmed;
 use super::fault::Fault;
@@ -21,36 +21,36 @@ use std::time::{Duration, Instant};
 /// A lease is renewed when this part of it is over.
 pub(super) const INTERVALS_PER_LEASE: u32 = 3;
 
-/// So soon is made whole what was granted on a short lease. Much that is done under a lock is over by then, and costs no
+/// A grant with a short lease gets its full lease after this time. Much work under a lock is over by then, and costs no
 /// renewal.
 const WHOLE_AFTER: Duration = Duration::from_millis(50);
 
 /// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at
-/// any time come together in few requests.
+/// different times come together in few requests.
 const EARLY_PARTS: u32 = 6;
 
-/// A renewal may take this part of the lease. Two thirds are left when it begins, so there is time for more.
+/// The part of the lease that a renewal may take. Two thirds are left when it begins, so there is time for more.
 const ATTEMPTS_PER_LEASE: u32 = 6;
 
-/// After a failure the next try comes when this part of what is left is over, but neither in a hurry nor at leisure;
-/// the first ones come sooner, as a connection that broke is most often made anew at once.
+/// After a failure the next try comes when this part of the remaining time is over, within limits. The first tries come
+/// sooner, since a broken connection is mostly restored at once.
 const RETRY_PARTS: u32 = 8;
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// What came of a renewal.
+/// The result of a renewal.
 pub(super) enum Renewed {
     Yes(Leased),
     /// The server says that nothing is held.
     Gone,
-    /// The server says that something else is there.
+    /// The server says that something else is stored there.
     Overwritten(Fault),
-    /// There was no answer, or an error.
+    /// No reply, or an error.
     Failed(Fault),
 }
 
 impl Engine {
-    /// One more guard whose lease is to be kept alive.
+    /// Adds a guard whose lease is to be renewed.
     pub(super) fn keep(&mut self, id: HoldId, lease: Duration, running: Leased) {
         let Some(hold) = self.holds.get_mut(&id) else { return };
         if let Some(keep) = &mut hold.keep {
@@ -64,8 +64,8 @@ impl Engine {
         self.is_due(id, first);
     }
 
-    /// The guards that were kept have gone.
-    pub(super) fn keep_no_more(&mut self, id: HoldId) {
+    /// The guards with renewals are gone.
+    pub(super) fn stop_keeping(&mut self, id: HoldId) {
         if let Some(Keep { due: Some(due), .. }) = self.holds.get_mut(&id).and_then(|hold| hold.keep.take()) {
             self.due.remove(&(due, id));
         }
@@ -78,7 +78,7 @@ impl Engine {
         self.due.insert((at, id));
     }
 
-    /// It is to be renewed by then, if it is kept.
+    /// Renews it by this time at the latest, if it is renewed at all.
     pub(super) fn renews_by(&mut self, id: HoldId, at: Instant) {
         let Some(keep) = self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut()) else { return };
         match keep.due {
@@ -110,7 +110,7 @@ impl Engine {
         let Some(keep) = &mut hold.keep else { return };
         let part = keep.running / ATTEMPTS_PER_LEASE;
         let limit = part.min(self.settings.answer);
-        // To be answered has its time, and to be confirmed has as much: together a third of the lease.
+        // The reply has its time, and the confirmation has as much: together a third of the lease.
         let replicas = replicas.map(|it| Replicas { timeout: it.timeout.min(part), ..it });
         let by = self.now + limit + replicas.map_or(Duration::ZERO, |it| it.timeout);
         keep.due = None;
@@ -119,7 +119,7 @@ impl Engine {
         self.renewal_has_turn(id);
     }
 
-    /// The last one goes, if it passes the gate.
+    /// Sends the last one if it passes the gate.
     pub(super) fn renewal_has_turn(&mut self, id: HoldId) {
         let asked = |hold: &Hold| hold.keep.as_ref().and_then(|keep| Some((keep.asked.last()?.errand, keep.lease)));
         let Some((errand, lease)) = self.holds.get(&id).and_then(asked) else { return };
@@ -128,7 +128,7 @@ impl Engine {
             return;
         }
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        // Of an owner who has a fixed lease as well, that may be longer.
+        // If the owner has a fixed lease as well, that may be longer.
         let lease = hold.lease_for(lease, self.now);
         let (key, bytes) = (hold.key.clone(), request::renew(hold.names(), lease));
         let Some(asked) = hold.keep.as_mut().and_then(|keep| keep.asked.last_mut()) else { return };
@@ -157,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// No answer has come in time. The next try goes over a new connection, and this answer may come still.
+    /// No reply in time. The next try takes a new connection; this reply may still come.
     pub(super) fn renewal_is_late(&mut self, id: HoldId, errand: u64) {
         if self.renewal(id, errand).is_some_and(|it| !std::mem::replace(&mut it.is_overdue, true)) {
             let lease = self.renewal(id, errand).map_or(Duration::ZERO, |it| it.lease);
@@ -211,7 +211,7 @@ impl Engine {
         }
     }
 
-    /// What it means for the guards, and when to renew again.
+    /// Applies the result to the guards, and schedules the next renewal.
     pub(super) fn report(&mut self, id: HoldId, renewed: Renewed) {
         let now = self.now;
         let Some(hold) = self.holds.get_mut(&id) else { return };
@@ -246,7 +246,7 @@ impl Engine {
             }
         };
         if matches!(lost, Loss::NotHeld | Loss::Overwritten(_)) {
-            hold.void(Some(lost.clone()), now, effects);
+            hold.invalidate(Some(lost.clone()), now, effects);
         }
         effects.push(Effect::Log(Log::Lost { lock, holder: hold.holder.clone(), why: lost }));
         self.is_due_if(id, None);
@@ -255,12 +255,12 @@ impl Engine {
     fn is_due_if(&mut self, id: HoldId, next: Option<Instant>) {
         match next {
             Some(next) => self.is_due(id, next),
-            None => self.keep_no_more(id),
+            None => self.stop_keeping(id),
         }
     }
 
-    /// Connections to this node have broken, or another one has taken its place: what is there is due now. What fails
-    /// already is tried again in its own time.
+    /// Connections to this node broke, or another node replaced it: its leases are due now. Failing renewals keep their
+    /// own schedule.
     pub(super) fn hasten_renewals(&mut self, node: NodeId) {
         let (now, mut hastened) = (self.now, Vec::new());
         for (id, hold) in &mut self.holds {

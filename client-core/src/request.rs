@@ -1,66 +1,66 @@
-//! The RLOCK commands as they are sent, and their answers as types.
+//! The RLOCK commands as they are sent, and their replies as types.
 
 use super::attempt::Aim;
 use super::fault::Fault;
-use super::giving_back::Answering;
+use super::release::Answering;
 use super::resp::{self, Reply, write};
 use super::terms::{Side, Terms};
 use rlock_core::lock::{self, Lease, Limit};
 use rlock_core::words::{self, Command, Request};
 use std::time::{Duration, Instant};
 
-/// The answer to a request for a lock.
+/// The reply to a request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Granted {
-        /// One for each lock that was asked for, if they are fenced.
+        /// One for each requested lock, if they are fenced.
         tokens: Vec<u64>,
-        /// Not known of what is over, or of what an older module tells.
+        /// Unknown for what is over, and from older modules.
         lease: Option<Leased>,
     },
     Busy,
-    /// An event of its session will tell.
+    /// An event of its session will follow.
     Waits,
-    /// There is an answer: this, or one that is to be asked for.
+    /// There is an answer: this one, or one that has to be requested.
     Answered(Option<Vec<u8>>),
 }
 
-/// A lease that lasts at least for so long after that time, which was read before the server was asked.
+/// A lease that lasts at least this long from that time, which was read before the request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leased {
     pub after: Instant,
     pub length: Duration,
 }
 
-/// What became of a ticket.
+/// An event of a ticket.
 pub struct Event {
     pub seq: u64,
     pub ticket: u64,
     pub outcome: Result<Verdict, Fault>,
 }
 
-/// What became of a ticket that was cancelled.
+/// The outcome of a cancelled ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// The server has no such ticket.
     Unknown,
-    /// It waits no more, and was not granted the lock.
+    /// It does not wait any more, and was not granted the lock.
     Waited,
-    /// It was granted the lock, which its holder releases.
+    /// It was granted the lock, and its holder releases it.
     Granted,
 }
 
-/// How much is given back.
+/// How much to release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     One,
     All,
 }
 
-/// A wait in the server, for a request that cannot be granted at once: by which session and ticket, and how long.
+/// A wait in the server, for a request that cannot be granted at once: session, ticket and duration.
 pub struct Wait<'a>(pub &'a str, pub u64, pub Option<Duration>);
 
-/// For one lock or permit, or for several locks at once; or for an answer, or the lock under which it is made.
+/// For one lock or permit, for several locks at once, or for an answer or the lock to compute it under.
 pub fn acquire(aim: Aim, terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Duration, wait: Option<Wait>) -> Vec<u8> {
     let command = match (terms.side, keys.len()) {
         _ if aim == Aim::Answer => &words::ONCE,
@@ -80,14 +80,14 @@ pub fn acquire(aim: Aim, terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Du
     };
     let Some(Wait(session, ticket, time)) = wait else { return written(command, &request) };
     let ticket = ticket.to_string();
-    // 0 is for ever.
+    // 0 means no limit.
     request.wait_ms = Some(time.map_or(0, |time| milliseconds(time).max(1)));
     request.max = terms.max.and_then(|max| max.try_into().ok());
     request.session = Some(session.as_bytes());
     written(command, &Request { tickets: &[ticket.as_bytes()], ..request })
 }
 
-/// A call for events. One that waits does so for as long as the server lets it.
+/// Requests events. If it waits, it waits as long as the server allows.
 pub fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
     let request = Request {
         session: Some(session.as_bytes()),
@@ -99,7 +99,7 @@ pub fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> V
     written(&words::EVENTS, &request)
 }
 
-/// Takes a ticket back.
+/// Cancels a ticket.
 pub fn cancel(session: &str, ticket: u64) -> Vec<u8> {
     let ticket = ticket.to_string();
     let tickets = &[ticket.as_bytes()][..];
@@ -116,7 +116,7 @@ pub fn release(side: Side, (key, holder): (&[u8], &[u8]), extent: Extent) -> Vec
     written(&words::RELEASE, &Request { keys: &[key], holder: Some(holder), side, all, ..Request::default() })
 }
 
-/// Releases all, and stores the answer for as long as it is to be kept.
+/// Releases all, and stores the answer for the time it has to be kept.
 pub fn answer((key, holder): (&[u8], &[u8]), Answering { value, keep }: &Answering) -> Vec<u8> {
     let (value, keep) = (Some(&**value), Lease::from_ms(milliseconds(*keep)));
     written(&words::ANSWER, &Request { keys: &[key], holder: Some(holder), value, keep, ..Request::default() })
@@ -132,8 +132,8 @@ pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
     written(&words::RENEW, &Request { keys: &[key], holder: Some(holder), lease, ..Request::default() })
 }
 
-/// A command of rlock, by its table.
-/// Most requests are no longer.
+/// A command of rlock, from its table.
+/// Most requests are shorter.
 const LENGTH: usize = 192;
 
 fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
@@ -148,7 +148,7 @@ fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// How many replicas have all that came before on this connection. 0 would be to wait for ever.
+/// Asks how many replicas have everything that came before on this connection. 0 would mean to wait without limit.
 pub fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
     let limit = limit.clamp(Duration::from_millis(1), Duration::from_millis(i64::MAX.unsigned_abs()));
     encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).to_string().as_bytes()])
@@ -160,7 +160,7 @@ pub fn encoded(command: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// `lease`: what it begins, if it is granted.
+/// `lease`: the one that a grant starts.
 pub fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fault> {
     match answer {
         Reply::Nil if !fenced => Ok(Verdict::Granted { tokens: Vec::new(), lease: Some(lease) }),
@@ -175,7 +175,7 @@ pub fn verdict(answer: Reply, fenced: bool, lease: Leased) -> Result<Verdict, Fa
     }
 }
 
-/// The same, where there may be an answer already.
+/// The same, if there may be an answer already.
 pub fn verdict_or_answer(answer: Reply, lease: Leased) -> Result<Verdict, Fault> {
     match answer {
         Reply::Text(value) => Ok(Verdict::Answered(Some(value))),
@@ -183,13 +183,13 @@ pub fn verdict_or_answer(answer: Reply, lease: Leased) -> Result<Verdict, Fault>
     }
 }
 
-/// In the order in which they happened. They answer a call before which the clock was read as `asked_at`.
-pub fn told(answer: Reply, asked_at: Instant) -> Result<Vec<Event>, Fault> {
+/// The events of a reply, in order. `asked_at`: the clock before the request was sent.
+pub fn read_events(answer: Reply, asked_at: Instant) -> Result<Vec<Event>, Fault> {
     let Reply::List(events) = answer else { return Err(Fault::not_an_answer()) };
-    events.iter().map(|told| event(told, asked_at).ok_or_else(Fault::not_an_answer)).collect()
+    events.iter().map(|reply| event(reply, asked_at).ok_or_else(Fault::not_an_answer)).collect()
 }
 
-/// `[seq, ticket, outcome, value]`, and of a grant when its lease ends: so long after the server began this call.
+/// `[seq, ticket, outcome, value]`, and for a grant the time from the start of this request to the end of its lease.
 fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
     let Reply::List(parts) = event else { return None };
     let [seq, ticket, outcome, value, more @ ..] = &parts[..] else { return None };
@@ -206,7 +206,7 @@ fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
     Some(Event { seq: seq.number()?, ticket: ticket.number()?, outcome })
 }
 
-/// With the token of a lock, or those of several.
+/// With the token of one lock, or those of several.
 fn granted(tokens: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
     let tokens = match tokens {
         Reply::List(tokens) => tokens.iter().map(Reply::number).collect(),
@@ -215,7 +215,7 @@ fn granted(tokens: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
     Ok(Verdict::Granted { tokens: tokens.ok_or_else(Fault::not_an_answer)?, lease })
 }
 
-/// Whether a hold was given back.
+/// Whether a hold was released.
 pub fn released(answer: &Reply) -> Result<bool, Fault> {
     match answer {
         Reply::Nil => Ok(false),
@@ -224,7 +224,7 @@ pub fn released(answer: &Reply) -> Result<bool, Fault> {
     }
 }
 
-/// What became of the only ticket that CANCEL was sent.
+/// The outcome of the only ticket that CANCEL was sent.
 pub fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
     let Reply::List(tickets) = answer else { return Err(Fault::not_an_answer()) };
     match tickets[..] {
@@ -244,7 +244,7 @@ pub fn yes_or_no(answer: &Reply) -> Result<bool, Fault> {
     }
 }
 
-/// As the server counts. What is too long for it, it refuses with its own words.
+/// In the server's unit. If it is too long, the server refuses it in its own words.
 fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! What servers are sent, and what they answer (RESP, version 2, and of version 3 what sentinels say in it).
+//! What clients send and servers reply: RESP version 2, and what sentinels use of version 3.
 
-/// The answer to a command.
+/// The reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing.
@@ -9,27 +9,27 @@ pub enum Reply {
     Int(i64),
     /// A text or any bytes.
     Text(Vec<u8>),
-    /// A word of the server's own, such as `OK`.
+    /// A status such as `OK`.
     Word(Vec<u8>),
-    /// Several answers in one.
+    /// Several replies in one.
     List(Vec<Reply>),
-    /// An error within a list, as the server's line has it.
+    /// An error within a list: the server's line.
     Error(String),
 }
 
-/// No server nests lists deeper, has longer lines, or replies with more: a hostile one must not take all memory.
+/// No server nests lists deeper, has longer lines, or sends more elements: a hostile one must not take all memory.
 const DEPTH_MAX: usize = 16;
 const LINE_MAX: usize = 64 * 1_024;
 pub const REPLY_MAX: usize = 64 * 1_024 * 1_024;
 
-/// What each answer begins with one of.
+/// The first byte of a reply is one of these.
 const MARKS: &[u8] = b"+,(-:#_$=*~>%";
 
-/// What no server says.
+/// Bytes that are no RESP.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Garbled;
 
-/// Adds one command to what is to be sent.
+/// Appends one command.
 pub fn write<A: AsRef<[u8]>>(out: &mut Vec<u8>, command: &[A]) {
     head(out, b'*', command.len());
     for argument in command {
@@ -49,7 +49,7 @@ pub(crate) fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A number without an allocation: half of all that is sent are lengths.
+/// Writes a number without an allocation: half of what is sent are lengths.
 fn digits(out: &mut Vec<u8>, number: usize) {
     if number >= 10 {
         digits(out, number / 10);
@@ -57,17 +57,17 @@ fn digits(out: &mut Vec<u8>, number: usize) {
     out.push(b"0123456789"[number % 10]);
 }
 
-/// Reads replies from what comes in pieces of any size; no piece makes it start again.
+/// Reads replies from pieces of any size, without starting again for each piece.
 pub struct Reader {
     bytes: Vec<u8>,
-    /// How many of them are read, and how many behind these have no end of a line.
+    /// The number of bytes read, and the number after those without the end of a line.
     read: usize,
     scanned: usize,
     /// The length of the text that begins here.
     text: Option<usize>,
-    /// The lists that this is part of: what is missing of each, and what has come.
+    /// The enclosing lists: how many elements are missing, and those that have come.
     lists: Vec<(usize, Vec<Reply>)>,
-    /// What the reply takes in memory, and may take.
+    /// The memory that the reply takes, and may take.
     size: usize,
     pub limit: usize,
 }
@@ -96,7 +96,7 @@ impl Reader {
         &self.bytes[self.read..]
     }
 
-    /// The next reply. `None`: it is not complete.
+    /// The next reply. `None`: it is incomplete.
     pub fn next_reply(&mut self) -> Result<Option<Reply>, Garbled> {
         while let Some(mut reply) = self.part()? {
             loop {
@@ -115,7 +115,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// What is not a list, or an empty one.
+    /// A reply that is no list, or an empty one.
     fn part(&mut self) -> Result<Option<Reply>, Garbled> {
         loop {
             if let Some(length) = self.text {
@@ -182,13 +182,13 @@ fn number(line: &[u8]) -> Result<i64, Garbled> {
 }
 
 impl Reply {
-    /// The text that it is, if it is UTF-8.
+    /// The text, if it is UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(bytes) | Self::Word(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
     }
 
-    /// The number that it is, or that its text tells.
+    /// The number, or the number that the text contains.
     #[must_use]
     pub fn number<N: TryFrom<i64> + std::str::FromStr>(&self) -> Option<N> {
         match self {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(read(&[b"*2\r\n", &text[..], &text[..]].concat()), Err(Garbled), "together");
     }
 
-    /// What is sent in a thousand pieces costs some times as much as in one, and not a thousand times.
+    /// Sending in a thousand pieces costs a few times as much as in one, not a thousand times.
     #[test]
     fn small_pieces_are_no_more_work() {
         let item = "*4\r\n:1\r\n$7\r\ngranted\r\n$-1\r\n:30000\r\n";

@@ -1,12 +1,12 @@
-//! Which server a lock is on: the one server, the master that sentinels name, or the owner of the name's slot in a
-//! cluster; as far as is known. What is not known, or in doubt, is looked up before anybody is asked.
+//! The server of each lock: the single server, the master that sentinels name, or the owner of the name's slot in a
+//! cluster. If it is unknown or in doubt, the client looks it up before it sends a request.
 //!
-//! The routing is here and not a library's, since those who wait need a session with the slot's owner, and since one
-//! dead node must not hold up what others are asked.
+//! Routing is not left to a library, because a wait needs a session with the slot's owner, and because a dead node must
+//! not delay requests to others.
 
 use super::fault::{Fault, What};
 use super::session::Session;
-use super::{Answer, CallerId, Effect, Engine, Lane, LineId, NodeId, Reply};
+use super::{Answer, CallerId, ConnectionId, Effect, Engine, Lane, NodeId, Reply};
 use crate::address::{Address, Place};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SLOTS: u16 = 16_384;
 
 pub(super) struct Node {
     pub address: Arc<Address>,
-    lines: Vec<(Lane, LineId)>,
+    connections: Vec<(Lane, ConnectionId)>,
     pub session: Option<Session>,
 }
 
@@ -28,36 +28,36 @@ pub enum Route {
         master: Option<NodeId>,
         is_stale: bool,
     },
-    /// The owner of each slot; and those that failed since that was learnt: only a request to one of them has to wait.
+    /// The owner of each slot, and the owners that failed since that was learnt: only requests to those have to wait.
     Cluster {
         owners: Vec<Option<NodeId>>,
         stale: HashSet<NodeId>,
     },
 }
 
-/// What servers say when they are asked where locks are.
+/// The reply to a look-up.
 pub enum Learnt {
-    /// Of a cluster: first and last slot, and their owner.
+    /// In a cluster: first and last slot, and their owner.
     Slots(Vec<(u16, u16, Address)>),
     Master(Address),
 }
 
 impl Node {
-    pub fn lines(&self) -> Vec<LineId> {
-        self.lines.iter().map(|(_, line)| *line).collect()
+    pub fn connections(&self) -> Vec<ConnectionId> {
+        self.connections.iter().map(|(_, connection)| *connection).collect()
     }
 
-    /// The line that is in use for this lane.
-    pub fn line(&self, lane: Lane) -> Option<LineId> {
-        self.lines.iter().find(|(of, _)| *of == lane).map(|(_, line)| *line)
+    /// The connection in use for this lane.
+    pub fn connection(&self, lane: Lane) -> Option<ConnectionId> {
+        self.connections.iter().find(|(of, _)| *of == lane).map(|(_, connection)| *connection)
     }
 
-    pub fn uses(&mut self, lane: Lane, line: LineId) {
-        self.lines.push((lane, line));
+    pub fn uses(&mut self, lane: Lane, connection: ConnectionId) {
+        self.connections.push((lane, connection));
     }
 
-    pub fn uses_no_more(&mut self, line: LineId) {
-        self.lines.retain(|(_, of)| *of != line);
+    pub fn drop_connection(&mut self, connection: ConnectionId) {
+        self.connections.retain(|(_, of)| *of != connection);
     }
 }
 
@@ -70,7 +70,7 @@ impl Route {
         Self::Cluster { owners: vec![None; usize::from(SLOTS)], stale: HashSet::new() }
     }
 
-    /// The server to ask about this key. `None`: that is to be looked up.
+    /// The server for this key. `None`: it has to be looked up.
     pub(super) fn node(&self, key: &[u8]) -> Option<NodeId> {
         match self {
             Self::Single(node) => Some(*node),
@@ -81,7 +81,7 @@ impl Route {
         }
     }
 
-    /// The node failed, or says that it is not the one to ask.
+    /// The node failed, or says that it is not the right one.
     fn doubt(&mut self, node: NodeId) {
         match self {
             Self::Single(_) => {}
@@ -96,17 +96,16 @@ impl Route {
 }
 
 impl Engine {
-    /// The server says that it is not the one to ask, or does not answer.
+    /// The server says that it is not the right one, or does not reply.
     pub(super) fn doubt(&mut self, node: NodeId, fault: &Fault) {
         self.route.doubt(node);
-        // The one name may lead to another server by now, which only a new connection finds.
+        // The name may lead to another server now, but only for a new connection.
         if fault.what == What::NotHere && matches!(self.route, Route::Single(_)) {
-            self.retire_lines_to(node);
+            self.retire_connections_to(node);
         }
     }
 
-    /// Whether nobody but this node is the one to ask about the key, as far as is known. What it says without being asked
-    /// counts only then.
+    /// Whether this node is known to be the key's only server. Its unrequested statements count only then.
     pub(super) fn trusts(&self, key: &[u8], node: NodeId) -> bool {
         self.route.node(key) == Some(node)
     }
@@ -115,22 +114,22 @@ impl Engine {
         let known = self.nodes.iter().find(|(_, node)| node.address.place == address.place).map(|(id, _)| *id);
         known.unwrap_or_else(|| {
             let id = NodeId(self.next_id());
-            let (lines, session) = Default::default();
-            self.nodes.insert(id, Node { address: Arc::new(address), lines, session });
+            let (connections, session) = Default::default();
+            self.nodes.insert(id, Node { address: Arc::new(address), connections, session });
             id
         })
     }
 
-    /// The node of a redirection that another one tells: it leaves out the host where that is its own.
-    pub(super) fn redirected(&mut self, fault: &Fault, told_by: NodeId, key: &[u8]) -> Option<NodeId> {
+    /// The node of a redirection, which may leave out the host if it is that of `from`.
+    pub(super) fn redirected(&mut self, fault: &Fault, from: NodeId, key: &[u8]) -> Option<NodeId> {
         if !self.route.is_cluster() {
             return None;
         }
-        let teller = self.nodes.get(&told_by)?.address.clone();
-        let address = elsewhere(&teller, fault.redirection()?)?;
+        let from_address = self.nodes.get(&from)?.address.clone();
+        let address = elsewhere(&from_address, fault.redirection()?)?;
         let node = self.node_at(address);
         if let (What::Moved, Route::Cluster { owners, .. }) = (fault.what, &mut self.route) {
-            // That others have moved as well is likely.
+            // Other slots have probably moved as well.
             if let Some(owner) = owners.get_mut(slot_of(key)) {
                 *owner = Some(node);
             }
@@ -149,7 +148,7 @@ impl Engine {
 
     /// The answer to a look-up.
     pub(super) fn learnt(&mut self, answer: Result<Learnt, Fault>) {
-        self.looks = false;
+        self.is_looking_up = false;
         let answer = answer.map_err(|fault| if self.was_served { fault.into_outage() } else { fault });
         let fault = match answer {
             Ok(Learnt::Master(address)) => {
@@ -175,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// A master that was replaced may not know it for seconds, and grants and renews as ever. From now on nothing that
-    /// it says counts, those who wait there wait elsewhere, and what is held is renewed at the new one, or lost.
+    /// A replaced master may not know it for seconds, and keeps granting and renewing. From now on none of its replies
+    /// count, its waiters wait on the new master, and its holds are renewed there, or lost.
     fn follow(&mut self, address: Address) {
         let node = self.node_at(address);
         let Route::Sentinels { master, is_stale } = &mut self.route else { return };
@@ -205,32 +204,37 @@ impl Engine {
         }
     }
 
-    /// The node is asked no more.
+    /// Sends nothing to this node any more.
     fn leave(&mut self, id: NodeId, why: &Fault) {
         let Some(node) = self.nodes.remove(&id) else { return };
-        let lines: Vec<_> = self.lines.iter().filter(|(_, line)| line.node == id).map(|(line, _)| *line).collect();
-        for line in lines {
-            self.effects.push(Effect::Close(line));
-            self.line_ends(line, why);
+        let connections: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.node == id)
+            .map(|(connection, _)| *connection)
+            .collect();
+        for connection in connections {
+            self.effects.push(Effect::Close(connection));
+            self.connection_ends(connection, why);
         }
         if let Some(session) = node.session {
-            self.all_are_told(session, why);
+            self.notify_all(session, why);
         }
     }
 
-    /// Somebody has to know where things are: one look is enough for all who do.
+    /// Starts a look-up, unless one is under way.
     pub(super) fn look_up(&mut self) {
-        if !std::mem::replace(&mut self.looks, true) {
+        if !std::mem::replace(&mut self.is_looking_up, true) {
             self.effects.push(Effect::LookUp);
         }
     }
 
-    /// The addresses of nodes that may know where the slots are.
+    /// The addresses of nodes that may know the owners of slots.
     pub fn known(&self) -> Vec<Arc<Address>> {
         self.nodes.values().map(|node| node.address.clone()).collect()
     }
 
-    /// What a server is called where it is spoken of.
+    /// The server's name for messages.
     pub(super) fn place_of(&self, node: NodeId) -> Option<Arc<str>> {
         self.nodes.get(&node).map(|node| node.address.place.to_string().into())
     }
@@ -246,7 +250,7 @@ impl Engine {
     }
 }
 
-/// An address like this one, at another `host:port`; of the same host, if none is told.
+/// This address with another `host:port`; with the same host if the place has none.
 pub fn elsewhere(pattern: &Address, place: &str) -> Option<Address> {
     let (host, port) = place.rsplit_once(':')?;
     let (host, port) = (host.trim_matches(['[', ']']), port.parse().ok()?);
@@ -257,7 +261,7 @@ pub fn elsewhere(pattern: &Address, place: &str) -> Option<Address> {
     Some(Address::new(Place::Tcp { host, port }, pattern.access.clone()))
 }
 
-/// The slot of a key: of what is between its first `{` and the next `}`, if there is anything, else of all of it.
+/// The slot of a key: of the text between its first `{` and the next `}` if that is not empty, else of all of it.
 pub(super) fn slot_of(key: &[u8]) -> usize {
     let hashed = match key.iter().position(|byte| *byte == b'{') {
         Some(open) => match key[open + 1..].iter().position(|byte| *byte == b'}') {

@@ -1,13 +1,14 @@
-//! A session with one server: all waits of this program there, by tickets, on one line that is polled.
+//! A session with one server: all waits of this program on that server, by tickets, on one connection that is polled.
 //!
-//! Two polls are always under way, so that one waits in the server while the answer to the other is read. When the
-//! connection breaks, the server keeps the places for a while. So it is made anew at once; only if that fails are those
-//! who wait told, since their locks may be elsewhere by then. They ask again by the same tickets, which queues nothing
-//! twice, and wait on if the connection comes back in time.
+//! Two polls are always under way: one waits in the server while the client reads the reply to the other. If the
+//! connection breaks, the server keeps the places for a while, so the client reconnects at once. If that fails, it
+//! notifies the waiting attempts, since their locks may have moved to another server. They ask again with the same
+//! tickets, which queues nothing twice; if the connection comes back in time they keep their places.
 //!
-//! **An event is acknowledged with the next poll.** From then on a grant is its lease's business. When that ends is told
-//! from when the server began the very poll that it answers, so each poll keeps when it was sent: the lease lasts for as
-//! long after that at least. A grant of a ticket that was given up and forgotten is acknowledged as well: its lease is short.
+//! **The next poll acknowledges an event.** From then on only the lease of a grant counts. The server reports how long
+//! the lease lasts from the start of the poll that it answers, so each poll records when it was sent: the lease lasts
+//! at least that long after this time. The client also acknowledges grants of tickets that it has given up and
+//! forgotten: their leases are short.
 
 use super::fault::{Fault, What};
 use super::request::{self, Wait};
@@ -17,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the server keeps the places of a session that says nothing. So long its waiters can hold others up when
-/// this machine is gone without a word; so soon it is noticed here that the connection is.
+/// How long the server keeps the places of a silent session. If this machine disappears, its waiters block others for
+/// that long; if the connection dies, the client notices within it.
 const TTL: Duration = Duration::from_secs(3);
 
-/// A poll waits in the server for a third of the TTL. An answer that takes longer than this is not waited for.
+/// A poll waits in the server for a third of the TTL. The client gives up a reply that takes longer than this.
 const POLL_MAX: Duration = Duration::from_millis(1_500);
 
 const POLLS: usize = 2;
@@ -30,25 +31,25 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(320);
 
 pub(super) struct Session {
-    /// Only this program knows it.
+    /// A secret of this program.
     name: Arc<str>,
-    /// So that what is left of an old one is not taken for its successor's.
+    /// Tells late replies of an earlier session from those of its successor.
     serial: u64,
     state: State,
     last_ticket: u64,
-    /// Which attempt waits by which ticket.
+    /// The attempt of each ticket.
     waiting: BTreeMap<u64, u64>,
-    /// Requests that wait until it is open.
+    /// Requests that wait until the session is open.
     pub parked: Vec<Errand>,
-    /// The last event that has come.
-    told: u64,
-    /// When it was open the last time.
-    heard: Option<Instant>,
+    /// The last event received.
+    last_event: u64,
+    /// When it was open for the last time.
+    open_at: Option<Instant>,
     pause: Duration,
-    /// When it is over with the line, if nothing comes; and whether somebody looks then.
+    /// When the connection is given up if no reply comes, and whether a timer is set for that.
     answer_by: Instant,
     is_timed: bool,
-    /// Since when nobody waits.
+    /// Since when no attempt waits by it.
     idle_since: Instant,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct Session {
 enum State {
     Opening,
     Open,
-    /// It is opened again after a pause, and whoever waits knows.
+    /// It reconnects after a pause, and its waiting attempts have been notified.
     Broken,
 }
 
@@ -65,13 +66,13 @@ enum State {
 pub(super) struct Ticket {
     pub node: NodeId,
     session: u64,
-    /// The server may know it for longer than this program.
+    /// The server may know the session for longer than this program does.
     session_name: Arc<str>,
     number: u64,
 }
 
 impl Ticket {
-    /// The request that takes it back.
+    /// The request that cancels it.
     pub(super) fn cancel(&self) -> Vec<u8> {
         request::cancel(&self.session_name, self.number)
     }
@@ -86,8 +87,8 @@ impl Engine {
         self.session(node).filter(|session| session.serial == serial)
     }
 
-    /// Lets pass what can be sent. A request that waits by a session comes later, when that is open: in the order in which
-    /// they have come, so that they ask in that order.
+    /// Returns the request if it can be sent now. A request that waits by a session is parked until the session is
+    /// open; parked requests keep their order.
     pub(super) fn joins_session(&mut self, node: NodeId, errand: Errand) -> Option<Errand> {
         if !matches!(errand.body, Body::Wait) {
             return Some(errand);
@@ -104,8 +105,8 @@ impl Engine {
             last_ticket: 0,
             waiting: BTreeMap::new(),
             parked: Vec::new(),
-            told: 0,
-            heard: None,
+            last_event: 0,
+            open_at: None,
             pause: PAUSE_MIN,
             answer_by: now,
             is_timed: false,
@@ -116,12 +117,12 @@ impl Engine {
         }
         session.parked.push(errand);
         if session.serial == serial {
-            self.line_to(node, Lane::Poll);
+            self.connection_to(node, Lane::Poll);
         }
         None
     }
 
-    /// By the ticket by which it waits already, or by another one if that was of another session.
+    /// By the ticket by which it waits already, or by a new one if that belongs to another session.
     pub(super) fn wait_request(&mut self, node: NodeId, attempt: u64) -> Option<Vec<u8>> {
         let now = self.now;
         let asks = self.attempts.get_mut(&attempt)?;
@@ -139,13 +140,13 @@ impl Engine {
         let is_another = old.as_ref() != Some(&ticket);
         asks.ticket = Some(ticket);
         if let Some(old) = old.filter(|_| is_another) {
-            self.waits_no_more(&old);
+            self.drop_ticket(&old);
         }
         Some(bytes)
     }
 
-    /// Nobody expects anything of this ticket.
-    pub(super) fn waits_no_more(&mut self, ticket: &Ticket) {
+    /// No attempt waits for this ticket any more.
+    pub(super) fn drop_ticket(&mut self, ticket: &Ticket) {
         let now = self.now;
         if let Some(session) = self.session_of(ticket.node, ticket.session) {
             session.waiting.remove(&ticket.number);
@@ -155,16 +156,16 @@ impl Engine {
         }
     }
 
-    /// It is taken back, but the answer is no: what that says of its session. Returns whether that goes on.
+    /// Cancelling failed: draws the conclusion for the session. Returns whether the session continues.
     pub(super) fn cancel_failed(&mut self, ticket: &Ticket, fault: &Fault) -> bool {
-        // On a replica no ticket waits, and none can be taken back there.
+        // On a replica no ticket waits, so there is nothing to cancel.
         if fault.is_no_session() || !fault.may_pass() || fault.what == What::NotHere {
             self.session_is_known(ticket.node, ticket.session, Err(fault.clone()));
         }
         self.session_of(ticket.node, ticket.session).is_some()
     }
 
-    /// Whether the session that it is of lasts.
+    /// Whether the ticket's session still exists.
     pub(super) fn is_of_a_session(&mut self, ticket: &Ticket) -> bool {
         self.session_of(ticket.node, ticket.session).is_some()
     }
@@ -175,29 +176,29 @@ impl Engine {
 
     pub(super) fn session_connected(&mut self, node: NodeId) {
         let Some(session) = self.session(node) else { return self.close_lane(node, Lane::Poll) };
-        let was_open = session.heard.is_some();
+        let was_open = session.open_at.is_some();
         if was_open {
             self.asks_whether_it_is_known(node);
         }
-        // The first one is to tell at once that it is open.
+        // The first poll replies at once, which shows that the session is open.
         for number in 0..POLLS {
             self.poll(node, number > 0);
         }
         self.awaits_poll(node);
     }
 
-    /// A poll that acknowledges nothing would open another one of this name, in which nobody waits. So where it may have
-    /// ended, the server is asked before the next one.
+    /// If the server has ended the session, a poll that acknowledges nothing would open an empty one of the same name.
+    /// So if that is possible, the client first asks the server.
     fn asks_whether_it_is_known(&mut self, node: NodeId) {
         let id = self.next_id();
-        let Some(session) = self.session(node).filter(|session| session.told == 0) else { return };
+        let Some(session) = self.session(node).filter(|session| session.last_event == 0) else { return };
         let (serial, bytes) = (session.serial, request::cancel(&session.name, 0));
         self.ask_node(id, node, Asker::Session(node, serial), bytes, Lane::Poll);
     }
 
-    /// Whether the server knows it still, over another line.
+    /// The reply on whether the server still knows the session, from another connection.
     pub(super) fn session_is_known(&mut self, node: NodeId, serial: u64, answer: Result<Reply, Fault>) {
-        // Whatever the server says instead: another poll could open another session of this name.
+        // Any other reply: another poll could open a new session of this name.
         if let (Some(_), Err(fault)) = (self.session_of(node, serial), answer) {
             self.session_ends(node, &fault);
         }
@@ -206,7 +207,7 @@ impl Engine {
     fn poll(&mut self, node: NodeId, waits: bool) {
         let id = self.next_id();
         let Some(session) = self.session(node) else { return };
-        let body = Body::Bytes(request::events(&session.name, session.told, waits, TTL));
+        let body = Body::Bytes(request::events(&session.name, session.last_event, waits, TTL));
         let errand = Errand::new(id, Asker::Poll(node, session.serial), body, Lane::Poll, TTL);
         self.send(Errand { to: Some(node), ..errand });
     }
@@ -221,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// Its time has come: to open it again, or to give up a line on which nothing comes.
+    /// Reconnects, or gives up a connection on which nothing comes.
     pub(super) fn session_is_due(&mut self, node: NodeId, serial: u64) {
         let now = self.now;
         let Some(session) = self.session_of(node, serial) else { return };
@@ -230,17 +231,17 @@ impl Engine {
         if by > now {
             self.timers.insert((by, Timer::Session(node, serial)));
         } else if state == State::Broken {
-            self.line_to(node, Lane::Poll);
+            self.connection_to(node, Lane::Poll);
         } else {
-            self.line_fails(node, &Fault::timed_out());
+            self.connection_fails(node, &Fault::timed_out());
         }
     }
 
-    fn line_fails(&mut self, node: NodeId, why: &Fault) {
-        // First, so that it is not told of its own line's end.
-        if let Some(line) = self.nodes.get(&node).and_then(|node| node.line(Lane::Poll)) {
-            self.effects.push(super::Effect::Close(line));
-            self.line_ends(line, &Fault::broken());
+    fn connection_fails(&mut self, node: NodeId, why: &Fault) {
+        // First, so that the session is not notified of the end of its own connection.
+        if let Some(connection) = self.nodes.get(&node).and_then(|node| node.connection(Lane::Poll)) {
+            self.effects.push(super::Effect::Close(connection));
+            self.connection_ends(connection, &Fault::broken());
         }
         self.session_broke(node, why);
     }
@@ -250,59 +251,59 @@ impl Engine {
         if self.session_of(node, serial).is_none() {
             return;
         }
-        let events = match answer.and_then(|answer| request::told(answer, sent_at)) {
+        let events = match answer.and_then(|answer| request::read_events(answer, sent_at)) {
             Ok(events) => events,
-            // The line's end is told by itself.
+            // The connection reports its own end.
             Err(fault) if fault.what == What::Silent && fault.is_prompt() => return,
             Err(fault) if fault.is_unknown_command() => {
                 let fault = Fault { what: What::TooOld, ..fault };
                 return self.session_ends(node, &fault);
             }
             Err(fault) if fault.is_no_session() || !fault.may_pass() => return self.session_ends(node, &fault),
-            Err(fault) => return self.line_fails(node, &fault),
+            Err(fault) => return self.connection_fails(node, &fault),
         };
         let Some(session) = self.session(node) else { return };
-        (session.state, session.heard, session.pause) = (State::Open, Some(now), PAUSE_MIN);
+        (session.state, session.open_at, session.pause) = (State::Open, Some(now), PAUSE_MIN);
         let parked = std::mem::take(&mut session.parked);
         let is_unused = session.waiting.is_empty() && parked.is_empty() && session.idle_since + idle <= now;
-        // What was told on a former connection, whose acknowledgement was lost, is told once more.
-        let told = session.told;
-        session.told = events.last().map_or(told, |event| event.seq.max(told));
-        for event in events.into_iter().filter(|event| event.seq > told) {
+        // Repeats an acknowledgement that may have been lost with the former connection.
+        let last_event = session.last_event;
+        session.last_event = events.last().map_or(last_event, |event| event.seq.max(last_event));
+        for event in events.into_iter().filter(|event| event.seq > last_event) {
             let Some(session) = self.session_of(node, serial) else { return };
             let Some(attempt) = session.waiting.remove(&event.ticket) else { continue };
             if session.waiting.is_empty() {
                 session.idle_since = now;
             }
-            self.ticket_told(attempt, node, event.outcome);
+            self.ticket_event(attempt, node, event.outcome);
         }
         for errand in parked {
             self.send(errand);
         }
         if is_unused {
-            // The server ends it a while after its line.
+            // The server ends the session a while after its connection.
             return self.session_ends(node, &Fault::broken());
         }
         if sent_at + TTL <= now {
-            // This process stood still.
+            // This process stalled.
             self.asks_whether_it_is_known(node);
         }
         self.poll(node, true);
         self.awaits_poll(node);
     }
 
-    /// Its line has broken, or could not be opened.
+    /// The connection broke, or could not be opened.
     pub(super) fn session_broke(&mut self, node: NodeId, why: &Fault) {
         let (now, opening) = (self.now, self.settings.connect + POLL_MAX);
         let Some(session) = self.session(node) else { return };
         if session.state == State::Open {
-            // Those who wait need not know of it, if there is another line at once.
-            (session.state, session.heard) = (State::Opening, Some(now));
+            // If a new connection comes at once, the waiting attempts need not know.
+            (session.state, session.open_at) = (State::Opening, Some(now));
             session.answer_by = now + opening;
-            self.line_to(node, Lane::Poll);
+            self.connection_to(node, Lane::Poll);
             return;
         }
-        if !why.may_pass() || session.heard.is_none_or(|heard| heard + TTL <= now) {
+        if !why.may_pass() || session.open_at.is_none_or(|open_at| open_at + TTL <= now) {
             return self.session_ends(node, why);
         }
         (session.state, session.answer_by, session.is_timed) = (State::Broken, now + session.pause, true);
@@ -319,14 +320,14 @@ impl Engine {
         }
     }
 
-    /// The server does not know it, or nobody needs it.
+    /// The server does not know the session, or no attempt needs it.
     pub(super) fn session_ends(&mut self, node: NodeId, why: &Fault) {
         let Some(session) = self.nodes.get_mut(&node).and_then(|node| node.session.take()) else { return };
         self.close_lane(node, Lane::Poll);
-        self.all_are_told(session, why);
+        self.notify_all(session, why);
     }
 
-    pub(super) fn all_are_told(&mut self, session: Session, why: &Fault) {
+    pub(super) fn notify_all(&mut self, session: Session, why: &Fault) {
         for attempt in session.waiting.into_values() {
             self.ticket_is_in_doubt(attempt, why);
         }

@@ -1,21 +1,21 @@
-//! What can be set: for a client as a whole, and for one lock; and for how long its caller is willing to wait.
+//! Settings of a client and of one lock, and how long a caller is willing to wait.
 
 use std::time::{Duration, Instant};
 
-/// The server says at that time that it is over; its word needs as long to come.
+/// The server replies when the time is over; its reply may take this long.
 const LATE_MAX: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// How long a lease lasts, if a lock does not say otherwise.
     pub lease: Duration,
-    /// For how long servers that do not answer are asked again.
+    /// How long silent servers are asked again.
     pub patience: Duration,
-    /// Making a connection, until it is ready for requests.
+    /// The limit for opening a connection, until it is ready for requests.
     pub connect: Duration,
-    /// The answer to a request.
+    /// The limit for a reply.
     pub answer: Duration,
-    /// Nobody waits by a session.
+    /// A session ends after this time without a waiting attempt.
     pub idle: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Default for Settings {
     }
 }
 
-/// Which kind of lock, and which side of it. A permit is given back like a plain lock.
+/// The kind of lock, and its side. A permit is released like a plain lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     Plain,
@@ -42,24 +42,24 @@ impl Side {
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub side: Side,
-    /// Of how many permits one is wanted, and not a lock.
+    /// The number of permits, if a permit is wanted rather than a lock.
     pub permits: Option<u32>,
-    /// Not to wait if so many do already.
+    /// Fail instead of waiting if this many wait already.
     pub max: Option<u32>,
     pub lease: Lasting,
     pub fenced: bool,
     pub replicas: Option<Replicas>,
 }
 
-/// How long a lease is, and whether somebody sees to it that it lasts.
+/// The length of a lease, and whether the client renews it.
 #[derive(Clone, Copy, Debug)]
 pub enum Lasting {
     Kept(Duration),
-    /// It ends by itself.
+    /// It ends at its time.
     Fixed(Duration),
 }
 
-/// How many replicas have to confirm the lock, within which time.
+/// How many replicas have to confirm the lock, and within which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Replicas {
     pub wanted: usize,
@@ -83,7 +83,7 @@ impl Lasting {
 }
 
 impl Until {
-    /// A time so far away that it cannot be told is no limit.
+    /// A time too far away to be represented means no limit.
     pub fn within(limit: Duration, now: Instant) -> Self {
         if limit.is_zero() {
             return Self::Now;
@@ -91,7 +91,7 @@ impl Until {
         now.checked_add(limit).map_or(Self::Granted, Self::Time)
     }
 
-    /// When the caller wants to know, come what may. To ask once may take as long as an answer may.
+    /// When the caller needs an outcome in any case. A single try may take as long as a reply may.
     pub(super) fn end(self, now: Instant, answer: Duration) -> Option<Instant> {
         match self {
             Self::Now => now.checked_add(answer),

@@ -1,8 +1,8 @@
-//! What was granted to an attempt becomes its caller's guard: where replicas are to confirm it, when they have.
+//! A grant becomes its caller's guard: after confirmation by replicas, if that is required.
 
 use super::super::confirmed::Unconfirmed;
 use super::super::fault::Fault;
-use super::super::hold::{Began, End, GuardId, vouched_until};
+use super::super::hold::{Began, End, GuardId, guaranteed_until};
 use super::super::request::{self, Leased};
 use super::super::terms::Lasting;
 use super::super::{Answer, Asker, Effect, Engine, HoldId, Lane};
@@ -12,7 +12,7 @@ use crate::loss::Loss;
 use std::time::Instant;
 
 impl Engine {
-    /// `for_all`: the lease of everything that this holder has.
+    /// `for_all`: the lease covers everything that this holder has.
     pub(super) fn held(&mut self, id: u64, lease: Leased, for_all: bool) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let replicas = attempt.terms.replicas;
@@ -35,17 +35,17 @@ impl Engine {
         let length = attempt.lease(hold, false, now);
         let end = |until| match attempt.terms.lease {
             Lasting::Kept(_) => End::Kept,
-            // What was renewed may be longer, for what others have under this holder.
-            Lasting::Fixed(length) if began.for_all => End::Fixed(vouched_until(Leased { length, ..began.lease })),
+            // The renewal may have asked for longer, for other guards of this holder.
+            Lasting::Fixed(length) if began.for_all => End::Fixed(guaranteed_until(Leased { length, ..began.lease })),
             Lasting::Fixed(_) => End::Fixed(until),
         };
-        let is_first = !hold.is_vouched_for(now);
+        let is_first = !hold.is_guaranteed(now);
         hold.attempt_granted(guard, (side, &attempt.doubt), began, end, now, &mut self.effects);
         let grant = Grant { hold: hold_id, guard, key, holder, side, until: now, length, token, more: Vec::new() };
         let is_kept = matches!(attempt.terms.lease, Lasting::Kept(_));
         if is_first {
-            // An answer to an old renewal says nothing about this one.
-            self.keep_no_more(hold_id);
+            // A late reply to an earlier renewal says nothing about this lease.
+            self.stop_keeping(hold_id);
         }
         if is_kept {
             self.keep(hold_id, length, began.lease);
@@ -63,7 +63,7 @@ impl Engine {
         let (State::Confirming { grant, .. }, Some(replicas)) = (&attempt.state, attempt.terms.replicas) else {
             return;
         };
-        // What was granted may be longer, for others of the same owner, who are gone by now.
+        // The lease may be longer than requested, for guards of the same owner that are gone now.
         (attempt.errand, attempt.asked) = (errand, hold.lease_for(grant.length, now));
         let renewal = |one: &Grant| (one.key.clone(), request::renew((&one.key, &one.holder), attempt.asked));
         let renewals = grant.all().map(renewal).collect();
@@ -90,12 +90,12 @@ impl Engine {
     pub(super) fn is_unconfirmed(&mut self, id: u64, why: Error) {
         if let Some(Attempt { state: State::Confirming { grant, .. }, .. }) = self.attempts.get(&id) {
             let grant = grant.clone();
-            self.gives_back(&grant);
+            self.release_in_background(&grant);
             self.is_held(id, Err(why));
         }
     }
 
-    /// It is its guard's from now on, if there is one.
+    /// Its guard gets it now, if the caller still waits.
     fn is_held(&mut self, id: u64, outcome: Result<Grant, Error>) {
         let now = self.now;
         let Some(attempt) = self.forget_attempt(id) else { return };
@@ -106,13 +106,13 @@ impl Engine {
             lost.inspect_err(|_| self.goes_without_guard(attempt.aim, &grant)).map(|()| grant)
         });
         match outcome {
-            Ok(grant) if !attempt.is_awaited => self.gives_back(&grant),
+            Ok(grant) if !attempt.is_awaited => self.release_in_background(&grant),
             outcome if attempt.is_awaited => self.effects.push(Effect::Notify(id, Answer::Acquired(outcome.map(Some)))),
             _ => {}
         }
     }
 
-    /// Until when what was granted is guaranteed by now.
+    /// Updates until when the grant is guaranteed.
     fn look_at(&self, grant: &mut Grant, now: Instant) -> Result<(), Error> {
         let standing = self.holds.get(&grant.hold).map_or(Err(Loss::Ended), |hold| hold.standing(grant.guard, now));
         grant.until = standing.map_err(|loss| Error::lost(&grant.key, loss))?;
@@ -120,10 +120,10 @@ impl Engine {
     }
 
     fn goes_without_guard(&mut self, aim: Aim, grant: &Grant) {
-        if aim == Aim::Adoption { self.detach(grant) } else { self.gives_back(grant) }
+        if aim == Aim::Adoption { self.detach(grant) } else { self.release_in_background(grant) }
     }
 
-    pub(super) fn gives_back(&mut self, grant: &Grant) {
+    pub(super) fn release_in_background(&mut self, grant: &Grant) {
         grant.all().for_each(|one| self.release(one, Lane::Own, None, None));
     }
 }

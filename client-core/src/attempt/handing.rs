@@ -1,9 +1,9 @@
-//! Handing a hold on. Before a guard is detached, its lease is restarted, to the length for which the lock is to stay; a
-//! process that adopts it restarts the lease once more. Neither asks for a hold: if no reply comes, nothing is released, and all
-//! is as before.
+//! Handing a hold on. Before a guard is detached, its lease is restarted with the length for which the lock has to
+//! stay; the process that adopts it restarts the lease again. Neither asks for a hold: if no reply comes, nothing is
+//! released, and nothing changes.
 //!
-//! **An extension may cut the lease**, to a length that is shorter than what is left. From the moment at which it is sent its
-//! guard is guaranteed for no longer than that, whether or not a reply comes.
+//! **An extension may shorten the lease**, if its length is shorter than what remains. From the moment it is sent, the
+//! guard is guaranteed only for the new length, whether or not a reply comes.
 
 use super::super::doubt::Doubt;
 use super::super::fault::Fault;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const SEVERAL: &str = "its owner holds it several times: release the others first";
 
 impl Engine {
-    /// Restarts the lease of a guard, which is told as a release is.
+    /// Restarts a guard's lease. The caller gets the result as for a release.
     pub(crate) fn extend(&mut self, id: CallerId, grant: &Grant, length: Duration) {
         let now = self.now;
         let standing = self.holds.get(&grant.hold).map_or(Err(Loss::Ended), |hold| hold.standing(grant.guard, now));
@@ -45,7 +45,7 @@ impl Engine {
         self.renews(id);
     }
 
-    /// It has passed its owner's gate.
+    /// It passed its owner's gate.
     pub(super) fn extends(&mut self, id: u64, errand: u64) {
         let (now, limit) = (self.now, self.settings.answer);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
@@ -58,7 +58,7 @@ impl Engine {
         self.send(Errand { key, gate, ..Errand::new(errand, Asker::Attempt(id), body, Lane::Own, limit) });
     }
 
-    /// The answer to the renewal of what is held already.
+    /// The reply to the renewal of an existing hold.
     pub(super) fn held_is_renewed(&mut self, id: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
         let Some(attempt) = self.attempts.get(&id) else { return };
         let Some(key) = self.holds.get(&attempt.hold).map(|hold| hold.key.clone()) else { return };
@@ -66,12 +66,12 @@ impl Engine {
         let is_extension = attempt.aim != Aim::Adoption;
         let (renewed, loss) = match answer.and_then(|answer| request::yes_or_no(&answer)) {
             Ok(true) if is_extension => {
-                // What replicas are to confirm counts no longer than they have.
+                // If replicas have to confirm it, it counts only as long as their last confirmation.
                 if self.holds.get(&hold).is_some_and(|hold| hold.replicas().is_none()) {
                     self.report(hold, Renewed::Yes(lease));
                 }
-                self.is_told(id, Ok(None));
-                return self.quits(id, true);
+                self.report_to_caller(id, Ok(None));
+                return self.finish_renewal(id, true);
             }
             Ok(true) => return self.held(id, lease, true),
             Ok(false) => (Renewed::Gone, Loss::NotHeld),
@@ -86,7 +86,7 @@ impl Engine {
         self.ends(id, Err(Error::lost(&key, loss)));
     }
 
-    /// What its caller is told. Whatever has come of an extension, its guard may be lost by now.
+    /// The result for the caller. Whatever an extension achieved, its guard may be lost.
     pub(super) fn answer_of(&self, attempt: &Attempt, outcome: Outcome) -> Answer {
         let (Aim::Extension { guard, .. }, Some(hold)) = (attempt.aim, self.holds.get(&attempt.hold)) else {
             return Answer::Acquired(outcome);
@@ -95,8 +95,8 @@ impl Engine {
         Answer::Released(lost.unwrap_or(outcome.map(drop)))
     }
 
-    /// Its caller has gone, or has its answer. Nothing that it has asked for can stay behind.
-    pub(super) fn quits(&mut self, id: u64, is_done: bool) {
+    /// Its caller is gone, or has its result. Its request leaves nothing behind on the server.
+    pub(super) fn finish_renewal(&mut self, id: u64, is_done: bool) {
         let Some(Attempt { aim, hold, errand, terms, .. }) = self.attempts.get(&id) else { return };
         let (aim, hold_id, errand, terms, now) = (*aim, *hold, *errand, *terms, self.now);
         let was_sent = errand != 0 && !self.take_back(errand);
@@ -117,13 +117,13 @@ impl Engine {
         self.forget_attempt(id);
     }
 
-    /// A guard goes, and what it has stays.
+    /// Drops a guard, and leaves its hold on the server.
     pub(crate) fn detach(&mut self, grant: &Grant) {
         let now = self.now;
         let Some(hold) = self.holds.get_mut(&grant.hold) else { return };
         _ = hold.guard_goes(grant.side, grant.guard, now);
         if !hold.is_kept() {
-            self.keep_no_more(grant.hold);
+            self.stop_keeping(grant.hold);
         }
         self.drop_if_unused(grant.hold);
     }

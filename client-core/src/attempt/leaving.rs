@@ -1,5 +1,5 @@
-//! An attempt whose caller has gone, or whose time is over: nothing of it is to stay behind. What was asked may be granted
-//! all the same, so its answer is waited for, or its ticket cancelled; and what was granted, or is in doubt, is given back.
+//! An attempt whose caller is gone, or whose time is over, leaves nothing behind. The server may still grant its
+//! request, so the client waits for the reply or cancels the ticket, and releases what was granted or is in doubt.
 
 use super::super::pause::Pause;
 use super::super::request::{Cancelled, Extent};
@@ -8,13 +8,13 @@ use super::{Attempt, LATE, Outcome, State};
 use crate::loss::Loss;
 
 impl Engine {
-    /// Its caller waits no longer.
+    /// The caller stopped waiting.
     pub(crate) fn abandon(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         self.leaving += usize::from(std::mem::take(&mut attempt.is_awaited));
         if let State::Confirming { grant, .. } = &attempt.state {
             let grant = grant.clone();
-            self.gives_back(&grant);
+            self.release_in_background(&grant);
             self.forget_attempt(id);
         } else {
             self.leaves(id);
@@ -22,11 +22,11 @@ impl Engine {
     }
 
     pub(super) fn ends(&mut self, id: u64, outcome: Outcome) {
-        self.is_told(id, outcome);
+        self.report_to_caller(id, outcome);
         self.leaves(id);
     }
 
-    pub(super) fn is_told(&mut self, id: u64, outcome: Outcome) {
+    pub(super) fn report_to_caller(&mut self, id: u64, outcome: Outcome) {
         if let Some(attempt) = self.attempts.get(&id).filter(|attempt| attempt.is_awaited) {
             self.effects.push(Effect::Notify(id, self.answer_of(attempt, outcome)));
             self.attempts.entry(id).and_modify(|attempt| attempt.is_awaited = false);
@@ -34,12 +34,12 @@ impl Engine {
         }
     }
 
-    /// Nothing is to stay behind.
+    /// Cleans up on the server.
     pub(super) fn leaves(&mut self, id: u64) {
-        self.leave_crowd(id);
+        self.leave_local_queue(id);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if !attempt.aim.asks() {
-            return self.quits(id, false);
+            return self.finish_renewal(id, false);
         }
         let is_granted = matches!(attempt.state, State::Renewing | State::Pausing { granted: true });
         if matches!(attempt.state, State::Leaving | State::Withdrawing(_)) {
@@ -49,11 +49,11 @@ impl Engine {
         let is_sent = errand != 0 && !self.take_back(errand);
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if is_granted {
-            attempt.doubt.deepens(&LATE);
+            attempt.doubt.make_permanent(&LATE);
             self.left(id, false);
         } else if attempt.ticket.is_some() {
             if is_sent {
-                attempt.doubt.gives_up();
+                attempt.doubt.add_given_up();
             }
             attempt.state = State::Withdrawing(Pause::short());
             self.cancels(id);
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// By the lane of its request, which it must not overtake.
+    /// On the lane of its request, so that it cannot overtake it.
     pub(super) fn cancels(&mut self, id: u64) {
         let errand = self.next_id();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
@@ -75,21 +75,21 @@ impl Engine {
         self.ask_node(errand, ticket.node, Asker::Attempt(id), ticket.cancel(), lane);
     }
 
-    /// The server has nothing queued of it any more.
+    /// The server has nothing of it in a queue any more.
     pub(super) fn withdrawn(&mut self, id: u64, cancelled: Cancelled) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         // An unknown ticket may have been granted the lock at once, or its request may still be on its way.
-        attempt.doubt.clears();
+        attempt.doubt.clear();
         if cancelled == Cancelled::Unknown {
-            attempt.doubt.deepens(&LATE);
+            attempt.doubt.make_permanent(&LATE);
         }
         if let Some(ticket) = attempt.ticket.take() {
-            self.waits_no_more(&ticket);
+            self.drop_ticket(&ticket);
         }
         self.left(id, cancelled == Cancelled::Granted);
     }
 
-    /// It has failed at each of its locks. `granted`: the server has said that it has a hold of each.
+    /// It failed for each of its locks. `granted`: the server said that it has a hold on each.
     pub(super) fn left(&mut self, id: u64, granted: bool) {
         let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
@@ -103,13 +103,13 @@ impl Engine {
                 false if hold.named => Extent::One,
                 _ => Extent::All,
             };
-            self.give(hold_id, side, extent, lease, Err(Loss::Ended), Lane::Own, None, None);
+            self.start_release(hold_id, side, extent, lease, Err(Loss::Ended), Lane::Own, None, None);
         }
         self.forget_attempt(id);
     }
 
     pub(super) fn forget_attempt(&mut self, id: u64) -> Option<Attempt> {
-        self.leave_crowd(id);
+        self.leave_local_queue(id);
         let attempt = self.attempts.remove(&id)?;
         self.leaving -= usize::from(!attempt.is_awaited);
         for (at, timer) in [(attempt.end, Timer::End(id)), (attempt.wakes_at, Timer::Attempt(id))] {
@@ -128,11 +128,11 @@ impl Engine {
         Some(attempt)
     }
 
-    pub(super) fn leave_crowd(&mut self, id: u64) {
+    pub(super) fn leave_local_queue(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let (Some(waits), Some(hold)) = (attempt.crowd.take(), self.holds.get(&attempt.hold)) else { return };
-        if self.crowds.get_mut(&hold.key).is_some_and(|crowd| crowd.leave(waits)) {
-            self.crowds.remove(&hold.key);
+        let (Some(waits), Some(hold)) = (attempt.local_queue.take(), self.holds.get(&attempt.hold)) else { return };
+        if self.local_queues.get_mut(&hold.key).is_some_and(|local_queue| local_queue.leave(waits)) {
+            self.local_queues.remove(&hold.key);
         }
     }
 }

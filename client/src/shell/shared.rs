@@ -19,7 +19,8 @@ use crate::logs;
 use crate::mutex::lock;
 use crate::told::Telling;
 use rlock_client_core::{
-    Address, Answer, CallerId, Effect, Engine, Error, Event, Fault, GuardId, Lane, LineId, Log, NodeId, Reply, Settings,
+    Address, Answer, CallerId, ConnectionId, Effect, Engine, Error, Event, Fault, GuardId, Lane, Log, NodeId, Reply,
+    Settings,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -62,7 +63,7 @@ pub(crate) struct Shared {
 struct Inner {
     engine: Engine,
     /// And whether it is read in a caller's runtime.
-    sockets: BTreeMap<LineId, (Arc<Socket>, bool)>,
+    sockets: BTreeMap<ConnectionId, (Arc<Socket>, bool)>,
     /// When the engine is stepped next, whatever happens.
     alarm: Option<Instant>,
     /// What callers wait for.
@@ -146,19 +147,20 @@ impl Shared {
         }
         if rested > UNREAD_MAX {
             // It may have broken meanwhile, and nobody was there to see it.
-            let line = inner.engine.line_of(key, lane);
-            let socket = line.and_then(|line| Some((line, inner.sockets.get(&line)?.0.clone())));
+            let connection = inner.engine.connection_of(key, lane);
+            let socket =
+                connection.and_then(|connection| Some((connection, inner.sockets.get(&connection)?.0.clone())));
             drop(inner);
-            socket.into_iter().for_each(|(line, socket)| self.read(line, &socket));
+            socket.into_iter().for_each(|(connection, socket)| self.read(connection, &socket));
         }
         lane
     }
 
     /// Hands on what has come.
-    fn read(&self, line: LineId, socket: &Socket) {
-        if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(line, bytes))) {
-            lock(&self.inner).sockets.remove(&line);
-            self.step(Event::Broken(line, Fault::silent(why)));
+    fn read(&self, connection: ConnectionId, socket: &Socket) {
+        if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(connection, bytes))) {
+            lock(&self.inner).sockets.remove(&connection);
+            self.step(Event::Broken(connection, Fault::silent(why)));
         }
     }
 
@@ -193,13 +195,15 @@ impl Shared {
             callers.extend(caller);
             for effect in engine.step(event, Instant::now()) {
                 match effect {
-                    Effect::Send { line, bytes, at_once } => {
-                        if let Some((socket, is_a_callers)) = sockets.get(&line) {
+                    Effect::Send { connection, bytes, at_once } => {
+                        if let Some((socket, is_a_callers)) = sockets.get(&connection) {
                             socket.add(&bytes);
-                            later.push(Later::Write(line, socket.clone(), *is_a_callers, at_once));
+                            later.push(Later::Write(connection, socket.clone(), *is_a_callers, at_once));
                         }
                     }
-                    Effect::Close(line) => sockets.remove(&line).into_iter().for_each(|(socket, _)| socket.close()),
+                    Effect::Close(connection) => {
+                        sockets.remove(&connection).into_iter().for_each(|(socket, _)| socket.close())
+                    }
                     Effect::Notify(caller, answer) => {
                         let mut granted = Vec::new();
                         if let Answer::Acquired(Ok(Some(grant))) = &answer {
@@ -213,7 +217,9 @@ impl Shared {
                         let woken = leases.get(&guard).map(|lease| lease.stands(standing));
                         later.extend(woken.into_iter().flatten().map(Later::Wake));
                     }
-                    Effect::Connect { line, lane, address } => later.push(Later::Connect(line, lane, address)),
+                    Effect::Connect { connection, lane, address } => {
+                        later.push(Later::Connect(connection, lane, address))
+                    }
                     Effect::LookUp => later.push(Later::LookUp),
                     Effect::Log(log) => later.push(Later::Log(log)),
                 }
@@ -227,18 +233,18 @@ impl Shared {
         };
         for it in later {
             match it {
-                Later::Write(line, socket, is_a_callers, at_once) => {
+                Later::Write(connection, socket, is_a_callers, at_once) => {
                     if at_once {
                         socket.write();
                     } else {
                         socket.write_soon();
                     }
                     if is_a_callers {
-                        self.sees_to(line, socket);
+                        self.sees_to(connection, socket);
                     }
                 }
                 Later::Wake(waker) => waker.wake(),
-                Later::Connect(line, lane, address) => self.connect(line, lane, address),
+                Later::Connect(connection, lane, address) => self.connect(connection, lane, address),
                 Later::LookUp => self.looks.notify_one(),
                 Later::Log(log) => logs::write(log),
             }
@@ -247,7 +253,7 @@ impl Shared {
         drop((abandoned, released, let_go));
     }
 
-    fn connect(&self, line: LineId, lane: Lane, address: Arc<Address>) {
+    fn connect(&self, connection: ConnectionId, lane: Lane, address: Arc<Address>) {
         let (me, dialer, thread) = (self.me.clone(), self.dialer.clone(), self.thread.clone());
         // Where it is to live. What asks by a caller's lane does so from the caller's runtime.
         let there = match lane {
@@ -264,18 +270,18 @@ impl Shared {
                 Ok(conversation) => {
                     let socket = conversation.into_socket();
                     let is_a_callers = matches!(lane, Lane::Caller(_));
-                    lock(&shared.inner).sockets.insert(line, (socket.clone(), is_a_callers));
-                    there.spawn(drive(Driven { line, lane, socket, me, is_watched: false, why: None }));
+                    lock(&shared.inner).sockets.insert(connection, (socket.clone(), is_a_callers));
+                    there.spawn(drive(Driven { connection, lane, socket, me, is_watched: false, why: None }));
                 }
-                Err(fault) => shared.step(Event::Broken(line, fault)),
+                Err(fault) => shared.step(Event::Broken(connection, fault)),
             }
         });
     }
 
     /// An answer that is not read in a moment by its own driver is read all the same.
-    fn sees_to(&self, line: LineId, socket: Arc<Socket>) {
+    fn sees_to(&self, connection: ConnectionId, socket: Arc<Socket>) {
         if socket.is_to_be_seen_to() {
-            let helper = Helper { line, socket, me: self.me.clone() };
+            let helper = Helper { connection, socket, me: self.me.clone() };
             self.thread.alarms.wake_at(Instant::now() + UNREAD_MAX, Waker::from(Arc::new(helper)));
         }
     }
@@ -366,9 +372,9 @@ impl Inner {
 /// What is done when the engine is not locked any more.
 enum Later {
     /// And whether it is read in a caller's runtime, and written at once.
-    Write(LineId, Arc<Socket>, bool, bool),
+    Write(ConnectionId, Arc<Socket>, bool, bool),
     Wake(Waker),
-    Connect(LineId, Lane, Arc<Address>),
+    Connect(ConnectionId, Lane, Arc<Address>),
     LookUp,
     Log(Log),
 }
@@ -387,7 +393,7 @@ impl Wake for Alarm {
 
 /// Reads an answer for a runtime that does not.
 struct Helper {
-    line: LineId,
+    connection: ConnectionId,
     socket: Arc<Socket>,
     me: Weak<Shared>,
 }
@@ -396,17 +402,17 @@ impl Wake for Helper {
     fn wake(self: Arc<Self>) {
         self.socket.was_seen_to();
         let Some(shared) = self.me.upgrade() else { return };
-        shared.read(self.line, &self.socket);
-        if lock(&shared.inner).engine.awaited(self.line) > 0 {
+        shared.read(self.connection, &self.socket);
+        if lock(&shared.inner).engine.awaited(self.connection) > 0 {
             self.socket.write();
-            shared.sees_to(self.line, self.socket.clone());
+            shared.sees_to(self.connection, self.socket.clone());
         }
     }
 }
 
 /// A socket that is driven, until it breaks or its runtime ends.
 struct Driven {
-    line: LineId,
+    connection: ConnectionId,
     lane: Lane,
     socket: Arc<Socket>,
     me: Weak<Shared>,
@@ -424,14 +430,14 @@ impl Drop for Driven {
         self.socket.close();
         let Some(shared) = self.me.upgrade() else { return };
         let mut inner = lock(&shared.inner);
-        inner.sockets.remove(&self.line);
+        inner.sockets.remove(&self.connection);
         if let (Lane::Caller(number), false) = (self.lane, self.is_watched) {
             let unfit = inner.runtimes.iter_mut().find(|runtime| runtime.number == number);
             unfit.into_iter().for_each(|runtime| runtime.is_unfit = true);
         }
         drop(inner);
         let why = self.why.take().unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into());
-        shared.step(Event::Broken(self.line, Fault::silent(why)));
+        shared.step(Event::Broken(self.connection, Fault::silent(why)));
     }
 }
 
@@ -439,7 +445,7 @@ impl Drop for Driven {
 /// it looks for a task to run: a task that reads would cost it a turn of its own. Many are read by a task, when the others
 /// have had their turn: so they come together.
 struct Reading {
-    line: LineId,
+    connection: ConnectionId,
     me: Weak<Shared>,
     /// It knows this as its waker.
     watched: Weak<Watched>,
@@ -467,7 +473,7 @@ impl Reading {
         let waker = Waker::from(self.clone());
         let hand_on = |bytes: &[u8]| {
             if let Some(shared) = self.me.upgrade() {
-                shared.step(Event::Received(self.line, bytes));
+                shared.step(Event::Received(self.connection, bytes));
             }
         };
         watched.poll_read(&mut Context::from_waker(&waker), hand_on)
@@ -476,7 +482,7 @@ impl Reading {
 
 impl Wake for Reading {
     fn wake(self: Arc<Self>) {
-        let awaited = self.me.upgrade().map(|shared| lock(&shared.inner).engine.awaited(self.line));
+        let awaited = self.me.upgrade().map(|shared| lock(&shared.inner).engine.awaited(self.connection));
         let read = if awaited == Some(1) { self.read() } else { Poll::Ready(Ok(())) };
         if let Poll::Ready(read) = read {
             *lock(&self.broken) = read.err();
@@ -489,17 +495,17 @@ async fn drive(mut driven: Driven) {
     if !driven.socket.is_here() {
         return;
     }
-    let (line, me) = (driven.line, driven.me.clone());
+    let (connection, me) = (driven.connection, driven.me.clone());
     driven.why = Some(match driven.socket.clone().watched() {
         Ok(watched) => {
             driven.is_watched = true;
             let watched = Arc::new(watched);
             // Not before: what is sent by a line that turns out to be read by nobody is lost with it.
             if let Some(shared) = me.upgrade() {
-                shared.step(Event::Connected(line));
+                shared.step(Event::Connected(connection));
             }
             let (watches, broken) = (Arc::downgrade(&watched), Mutex::default());
-            let reading = Arc::new(Reading { line, me, watched: watches, has_turn: Notify::new(), broken });
+            let reading = Arc::new(Reading { connection, me, watched: watches, has_turn: Notify::new(), broken });
             tokio::select! {
                 error = reading.until_broken() => error,
                 error = watched.writes() => error,

@@ -12,7 +12,7 @@ use crate::program::{Program, Wanted};
 use crate::protection::Protection;
 use crate::server::{Health, Request, Server, words};
 use crate::traces::Trace;
-use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, LineId, Place, Route};
+use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, ConnectionId, Place, Route};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
@@ -42,12 +42,12 @@ pub fn names(what: usize) -> &'static [&'static str] {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wire {
     pub program: usize,
-    pub line: LineId,
+    pub connection: ConnectionId,
 }
 
 impl std::fmt::Debug for Wire {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.program, self.line)
+        write!(f, "{}/{}", self.program, self.connection)
     }
 }
 
@@ -498,7 +498,7 @@ impl World {
             self.is_calm = false;
             self.links.remove(&wire);
             let fault = Fault::unreachable(io::ErrorKind::TimedOut.into());
-            self.step(program, Event::Broken(wire.line, fault));
+            self.step(program, Event::Broken(wire.connection, fault));
         }
         if self.programs[program].looks_by.is_some_and(|by| by <= at) {
             self.is_calm = false;
@@ -519,9 +519,9 @@ impl World {
         let effects: Vec<_> = self.programs[program].engine.step(event, now).collect();
         for effect in effects {
             match effect {
-                Effect::Connect { line, address, .. } => self.connects(Wire { program, line }, &address),
-                Effect::Send { line, bytes, .. } => self.sends(Wire { program, line }, bytes),
-                Effect::Close(line) => self.closes(Wire { program, line }, self.late_arrives),
+                Effect::Connect { connection, address, .. } => self.connects(Wire { program, connection }, &address),
+                Effect::Send { connection, bytes, .. } => self.sends(Wire { program, connection }, bytes),
+                Effect::Close(connection) => self.closes(Wire { program, connection }, self.late_arrives),
                 Effect::LookUp => {
                     let settings = self.programs[program].settings;
                     self.programs[program].looks_by = Some(self.at + settings.answer);

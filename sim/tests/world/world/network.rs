@@ -19,12 +19,12 @@ impl World {
                 }
                 link.state = State::Open;
                 self.servers[link.server].connects(connection(wire));
-                self.step(wire.program, Event::Connected(wire.line));
+                self.step(wire.program, Event::Connected(wire.connection));
             }
             Move::IsRefused(wire) if self.opening().contains(&wire) => {
                 self.links.remove(&wire);
                 let fault = Fault::unreachable(io::ErrorKind::ConnectionRefused.into());
-                self.step(wire.program, Event::Broken(wire.line, fault));
+                self.step(wire.program, Event::Broken(wire.connection, fault));
             }
             Move::Breaks { wire, arrives } if self.is_in(wire, State::Open) => self.breaks(wire, arrives),
             Move::IsNoticed(wire) if self.is_in(wire, State::Cut) => self.breaks(wire, false),
@@ -45,11 +45,11 @@ impl World {
     pub(super) fn breaks(&mut self, wire: Wire, arrives: bool) {
         self.closes(wire, arrives);
         let fault = Fault::silent(io::ErrorKind::ConnectionReset.into());
-        self.step(wire.program, Event::Broken(wire.line, fault));
+        self.step(wire.program, Event::Broken(wire.connection, fault));
     }
 
     pub(super) fn arrives(&mut self, wire: Wire) {
-        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
+        let is_retired = self.programs[wire.program].engine.is_retired(wire.connection);
         let Some(link) = self.links.get_mut(&wire).filter(|link| link.state == State::Open) else { return };
         let server = link.server;
         if self.servers[server].health != Health::Up {
@@ -117,12 +117,12 @@ impl World {
         let Some(answer) = link.down.pop_front() else { return };
         let request = link.asked.pop_front();
         self.account.push(Entry::Answered(wire.program, answer.clone()));
-        let is_retired = self.programs[wire.program].engine.is_retired(wire.line);
+        let is_retired = self.programs[wire.program].engine.is_retired(wire.connection);
         let cut = hundredth.map_or(0, |hundredth| answer.len() * usize::try_from(hundredth).expect("few") / 100);
         if cut > 0 {
-            self.step_from(wire.program, Event::Received(wire.line, &answer[..cut]), server);
+            self.step_from(wire.program, Event::Received(wire.connection, &answer[..cut]), server);
         }
-        self.step_from(wire.program, Event::Received(wire.line, &answer[cut..]), server);
+        self.step_from(wire.program, Event::Received(wire.connection, &answer[cut..]), server);
         if answer == b":0\r\n" && !is_retired {
             self.check_not_renewed(wire.program, server, request.as_ref());
         }
@@ -187,10 +187,10 @@ impl Link {
 const OF_PROGRAM: u64 = 1_000_000_000;
 
 fn connection(wire: Wire) -> u64 {
-    wire.program as u64 * OF_PROGRAM + wire.line
+    wire.program as u64 * OF_PROGRAM + wire.connection
 }
 
 fn wire_of(connection: u64) -> Wire {
     let program = usize::try_from(connection / OF_PROGRAM).expect("few");
-    Wire { program, line: connection % OF_PROGRAM }
+    Wire { program, connection: connection % OF_PROGRAM }
 }

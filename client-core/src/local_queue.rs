@@ -1,15 +1,15 @@
-//! Those of this program that want one lock. A newcomer behind others need not try first: that would only tell what is
-//! known, and costs a thousand tasks that want fifty locks an eighth of their processor time. But it must not come before one
-//! of them that tries still, and is to wait next.
+//! The attempts of this program for one lock. A newcomer behind others need not try before it waits: the result is
+//! known, and it costs a thousand tasks that want fifty locks an eighth of their processor time. But it must not
+//! overtake an attempt that is still trying and is about to wait.
 
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct LocalQueue {
     trying: usize,
     waiting: usize,
 }
 
-impl Crowd {
-    /// Returns whether it is behind others, so that it need not try.
+impl LocalQueue {
+    /// Returns whether others are ahead of it, so that it need not try.
     pub fn join(&mut self) -> bool {
         let waits = self.trying == 0 && self.waiting > 0;
         *self.count(waits) += 1;
@@ -21,7 +21,7 @@ impl Crowd {
         self.waiting += 1;
     }
 
-    /// Returns whether nobody is left.
+    /// Returns whether it is empty now.
     pub fn leave(&mut self, waits: bool) -> bool {
         *self.count(waits) -= 1;
         self.trying + self.waiting == 0
