@@ -74,7 +74,7 @@ fn text(args: &Adopt) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Byte by byte: what comes behind it on stdin is CMD's.
+/// Byte by byte: the rest of stdin belongs to CMD.
 fn first_line(mut file: File) -> io::Result<Vec<u8>> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.len() < LONGEST && file.read(&mut byte)? == 1 && byte != *b"\n" {

@@ -1,5 +1,4 @@
-//! `rlock break`: takes a lock away. It is shown whose, and asked whether to: the holder is still at work, as far as
-//! anybody knows.
+//! `rlock break`: takes a lock away. It shows the holder and asks first, because the holder may still be working.
 
 use crate::arguments::{Break, Server};
 use crate::exit;

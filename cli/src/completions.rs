@@ -1,5 +1,4 @@
-//! Completions for shells, made from the arguments themselves. What the generator does not know is added: that CMD is
-//! completed as it is by itself.
+//! Completions for shells, generated from the arguments. Added by hand: CMD is completed like a command of its own.
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;

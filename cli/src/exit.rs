@@ -1,13 +1,13 @@
 //! The exit codes. CMD's own codes pass through `rlock run`, so these are from sysexits.h and from shells, where few
 //! programs have theirs. docs/command-line.md has the same table.
 
-/// There is no such lock, or the answer to the question was no.
+/// There is no such lock, or the user answered no.
 pub const NOTHING_DONE: u8 = 1;
 /// Wrong arguments, or an address that cannot be read.
 pub const USAGE: u8 = 64;
 /// No server answers, or it cannot do it now.
 pub const UNAVAILABLE: u8 = 69;
-/// A defect of ours.
+/// A bug in rlock.
 pub const DEFECT: u8 = 70;
 /// This system fails: no memory for a process, no place for the output.
 pub const SYSTEM: u8 = 74;

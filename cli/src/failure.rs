@@ -1,6 +1,6 @@
-//! What went wrong, in one line that says what and what to do, and an exit code. Never a stack trace: the
-//! reader was woken up by it, or finds it in a mail from cron. What servers say is put into such lines in `advice.rs`.
-//! Only of what was mistyped there is more to say: what may have been meant, on lines of its own.
+//! Error messages: one line that says what is wrong and what to do, and an exit code. Never a stack trace: it may have
+//! woken the reader up, or arrived in a mail from cron. `advice.rs` words the servers' errors. Only typing errors get
+//! more lines, with suggestions.
 
 use crate::exit;
 use crate::shown;
@@ -54,7 +54,7 @@ fn write(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A panic is a defect of ours: one line, and a code that says so. `top` takes down its screen before.
+/// A panic is a bug in rlock: one line, with its own exit code. `top` restores the terminal first.
 pub fn say_defects_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
         say(&format!("a defect in rlock itself, please report it: {panic}"));

@@ -13,7 +13,7 @@ pub struct Greeting {
     pub module: Option<u64>,
 }
 
-/// That of the server which the address is of. `None`: of others, and of one that does not know HELLO.
+/// The greeting of the server of this address. `None` for sets of servers, and for servers without HELLO.
 pub async fn of_one(at: &Address, locks: &Locks) -> Option<Greeting> {
     if at.way() != Way::One {
         return None;

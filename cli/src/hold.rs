@@ -1,7 +1,7 @@
-//! `rlock hold`: holds a lock for whoever has typed it or started it, until he says so or is gone.
+//! `rlock hold`: holds a lock until it gets a signal or its input ends.
 //!
-//! The end of the input is his word as well: a script that is killed closes its end of a pipe. `/dev/null`, which is what
-//! services and background jobs have, has no end that says something; nor has a terminal that is another one's.
+//! The end of the input counts because a script that is killed closes its end of a pipe. The end of `/dev/null`, the
+//! input of services and background jobs, means nothing, nor does that of another job's terminal.
 
 use crate::arguments::{Hold, Server};
 use crate::exit;
@@ -60,9 +60,9 @@ async fn until_told(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
 /// An error, if it does not come.
 fn end_of_input() -> oneshot::Receiver<()> {
     let (tell, told) = oneshot::channel();
-    // In the background of a shell the terminal is not ours to read: an error then, where we would be stopped, and nobody
-    // would renew the lease.
-    // SAFETY: to ignore a signal runs no code of ours.
+    // If the shell runs us in the background, reading the terminal has to fail: it would stop us, and nothing would
+    // renew the lease.
+    // SAFETY: ignoring a signal runs no code of ours.
     let _ = unsafe { signal(Signal::SIGTTIN, SigHandler::SigIgn) };
     if has_input() {
         // It ends with the program.

@@ -12,7 +12,7 @@ pub fn process(holder: &[u8]) -> &[u8] {
     }
 }
 
-/// What stands before the uuid, and the uuid.
+/// The part before the uuid, and the uuid.
 fn parts(holder: &[u8]) -> Option<(&[u8], &[u8])> {
     let last = holder.iter().rposition(|byte| *byte == b':')?;
     let (before, number) = (&holder[..last], &holder[last + 1..]);

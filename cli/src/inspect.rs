@@ -1,4 +1,4 @@
-//! `rlock inspect`: who holds a lock, and who waits for it.
+//! `rlock inspect`: shows a lock's holders and waiters.
 
 use crate::address::Address;
 use crate::arguments::{Inspect, Server};
@@ -39,13 +39,13 @@ pub async fn look(locks: &Locks, at: &Address, key: &[u8], limit: usize) -> Resu
     operators::inspect(locks, key, limit).await.map_err(|why| Failure::unanswered(at, &why))
 }
 
-/// Whether there is anything to be told of it.
+/// Whether there is anything to show.
 pub fn is_known(lock: &Inspection) -> bool {
     lock.kind.is_some() || lock.waiter_count > 0 || lock.answer.is_some()
 }
 
-/// A hash of numbers that somebody else keeps there looks like a plain lock, but for the lease, which locks have, or
-/// for a second holder, which plain locks have not. So does a sorted set of times that are to come, like permits.
+/// Another program's hash of numbers looks like a plain lock, except that locks have a lease, and plain locks have no
+/// second holder. Likewise a sorted set of future times looks like permits.
 pub fn may_be_data(lock: &Inspection) -> bool {
     match lock.kind {
         Some(Kind::Plain) => lock.time_left.is_none() || lock.holder_count > 1,
@@ -150,7 +150,7 @@ fn side(waiter: &Waiter) -> String {
 /// Longer tickets than this are cut: a line has 80 columns, and all of a ticket is in the JSON.
 const TICKET_MAX: usize = 16;
 
-/// Where it waits, so that somebody can go there.
+/// Where the waiter runs, so that an operator can find it.
 fn place(waiter: &Waiter) -> Vec<String> {
     let unattended = if waiter.attended { "" } else { "unattended: " };
     let session = waiter.session.as_ref().map(|session| format!("session {}", shown::name(session)));
@@ -174,7 +174,7 @@ fn more(all: usize, shown: usize, what: &str) -> String {
     }
 }
 
-/// The first holder, and how many there are beside it.
+/// The first holder, and the number of other holders.
 pub fn first_holder(lock: &Inspection) -> Option<String> {
     let first = shown::name(&lock.holders.first()?.holder);
     Some(match lock.holder_count {

@@ -1,8 +1,8 @@
-//! `rlock`: runs a command under a lock, shows who holds and who waits, and what would lose a lock. For cron on ten hosts, and for the people
-//! on call. The manual is docs/command-line.md.
+//! `rlock`: runs a command under a lock, shows holders and waiters, and finds what would lose a lock. For cron on ten
+//! hosts, and for operators on call. The manual is docs/command-line.md.
 //!
-//! All that talks to the server is on the main thread: CMD must be started by the thread that lives as long as the
-//! program (see `run/child.rs`), and there is little to do.
+//! All requests run on the main thread: CMD must be started by the thread that lives as long as the program (see
+//! `run/child.rs`), and there is little to do.
 
 mod address;
 mod adopt;
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn perform(arguments: Arguments) -> Result<u8, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::of_the_system)?;
     let code = runtime.block_on(carry_out(arguments));
-    // What is left in the background is a goodbye to a server that does not answer.
+    // What is left in the background is a cleanup on a server that does not reply.
     runtime.shutdown_background();
     code
 }

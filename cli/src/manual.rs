@@ -1,6 +1,6 @@
-//! Pages for `man`, made from the arguments themselves: one for rlock, and one for each of its subcommands. Who makes
-//! packages builds the feature `manual` and asks for them by an environment variable; a subcommand would show up in the
-//! help and in the completions.
+//! Man pages, generated from the arguments: one for rlock, and one for each subcommand. Packagers build the feature
+//! `manual` and request them with an environment variable; a subcommand would appear in the help and in the
+//! completions.
 
 use crate::arguments::Arguments;
 use clap::{Command, CommandFactory};
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 const DIRECTORY: &str = "RLOCK_MANUAL_DIRECTORY";
 
-/// None: nobody has asked for them.
+/// `None`: not requested.
 pub fn write_if_asked() -> Option<ExitCode> {
     let directory = std::env::var_os(DIRECTORY)?;
     let written = write(Path::new(&directory));
@@ -58,7 +58,7 @@ fn page(command: &Command, see_also: &[String]) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What comes after the options: headings that end with a colon, and tables under them, whose lines must stay as they are.
+/// What follows the options: headings that end with a colon, and tables below them, whose lines must stay unchanged.
 fn write_tables(text: &str, page: &mut dyn Write) -> io::Result<()> {
     for part in text.split("\n\n").filter(|part| !part.trim().is_empty()) {
         let (heading, table) = part.trim_matches('\n').split_once('\n').unwrap_or((part, ""));

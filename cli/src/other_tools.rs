@@ -1,5 +1,5 @@
-//! Options of `flock` and `redis-cli`, which hands type that know them. Those that mean the same are aliases; what to type in
-//! place of the others is said here.
+//! Options of `flock` and `redis-cli` that users type from habit. Options with the same meaning are aliases; for the
+//! others, this says what to type instead.
 
 /// Of an option that is unknown.
 pub fn advice(option: &str) -> Option<&'static str> {

@@ -13,7 +13,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     print_if_read(bytes).map(drop)
 }
 
-/// Returns whether anybody reads it still, for what is printed without an end.
+/// Returns whether the reader still reads, for endless output.
 pub fn print_if_read(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -32,12 +32,12 @@ pub fn is_terminal() -> bool {
     stdout().is_terminal()
 }
 
-/// Whether somebody reads remarks that a program or a mail has no use for.
+/// Whether a user reads remarks, which a program or a mail does not need.
 pub fn is_watched() -> bool {
     is_terminal() || stderr().is_terminal()
 }
 
-/// Whether stdout is looked at by somebody who wants colours: <https://no-color.org>.
+/// Whether stdout is a terminal whose user wants colours: <https://no-color.org>.
 pub fn has_colours() -> bool {
     is_terminal() && wants_colours()
 }

@@ -1,8 +1,7 @@
-//! Names by a pattern, as the server's KEYS and SCAN take it: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what is meant
-//! as it is.
+//! Name patterns in the syntax of the server's KEYS and SCAN: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal
+//! character.
 
-/// Whether the whole name is what the pattern says. Takes at most pattern × name steps: of two stars only the last one
-/// is ever tried again.
+/// Whether the pattern matches the whole name. Takes at most pattern × name steps: only the last star is tried again.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (pattern, name);
     let mut retry: Option<(&[u8], &[u8])> = None;

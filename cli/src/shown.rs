@@ -1,7 +1,7 @@
-//! What people read: names that may be any bytes, and times.
+//! Text for people: names with arbitrary bytes, and times.
 //!
-//! Keys and holders come from strangers. Shown as they are, they could move the cursor of whoever looks at them, or set
-//! the title of the window; so whatever does not print is shown as `\x1b`.
+//! Keys and holders come from strangers. Unescaped they could move the cursor, or set the title of the window; so
+//! whatever does not print is shown as `\x1b`.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -100,7 +100,7 @@ pub fn moment(time: SystemTime) -> String {
 fn date(days: u64) -> (u64, u64, u64) {
     /// From 0000-03-01 to 1970-01-01.
     const BEFORE_1970: u64 = 719_468;
-    /// The calendar repeats itself then: in 400 years, of which 97 have one day more.
+    /// The calendar repeats after 400 years, 97 of which have an additional day.
     const REPEATS: u64 = 146_097;
     let (rounds, day) = ((days + BEFORE_1970) / REPEATS, (days + BEFORE_1970) % REPEATS);
     let year = (day - day / 1_460 + day / 36_524 - day / (REPEATS - 1)) / 365;
@@ -132,8 +132,8 @@ fn push_byte(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}");
 }
 
-/// Neither a control character, nor one that takes no place or turns the direction of what comes after it: of two names
-/// that look the same one could be broken for the other.
+/// Neither a control character, nor one without width or that turns the direction of the text after it: with two names
+/// that look the same, a user could break the wrong lock.
 fn is_plain(character: char) -> bool {
     !character.is_control() && !FORMATTING.iter().any(|range| range.contains(&character))
 }

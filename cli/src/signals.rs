@@ -1,5 +1,5 @@
-//! The signals that reach us, in order. Who sent one matters: what a terminal sends, it sends to the whole foreground,
-//! CMD included.
+//! The signals that we get, in order. Their sender matters: a terminal sends its signals to the whole foreground,
+//! including CMD.
 
 use crate::failure::Failure;
 use nix::libc;
@@ -22,8 +22,8 @@ pub struct Arrival {
 }
 
 impl Signals {
-    /// Takes these signals over. Those that were ignored when we were started stay ignored, here and in CMD: that is
-    /// what `nohup` is for, and how shells keep Ctrl-C from what they run in the background.
+    /// Handles these signals. Those that were ignored at our start stay ignored, here and in CMD: `nohup` relies on
+    /// that, and shells protect background jobs from Ctrl-C by it.
     pub fn take(signals: &[Signal]) -> Result<Self, Failure> {
         let wanted = signals.iter().filter(|signal| !is_ignored(**signal)).map(|signal| *signal as i32);
         let mut infos = SignalsInfo::<WithOrigin>::new(wanted).map_err(Failure::of_the_system)?;

@@ -1,11 +1,12 @@
-//! Columns of text, each as wide as its widest cell. What has no room in the columns stands in a line below its row.
+//! Columns of text, each as wide as its widest cell. Text that does not fit in the columns goes to a line below its
+//! row.
 //!
-//! A line that is wider than the terminal would be broken by it, and nobody reads a table of broken lines. So where
-//! there is only so much room, names give way: they are shortened in the middle, since both ends tell them apart.
+//! The terminal would wrap lines that are too long, which makes a table unreadable. So if the width is limited, names
+//! are shortened in the middle, since both ends distinguish them.
 
 use crate::shown;
 
-/// Whether the heading stands out, as it does on a terminal.
+/// Whether the heading is emphasized, as on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
     Plain,
@@ -20,7 +21,7 @@ pub struct Form {
     pub room: Option<usize>,
 }
 
-/// Columns that may be shortened, in the order in which they are, each with what is left of it at least.
+/// The columns that may be shortened, in this order, each with its minimum width.
 type Yielding = &'static [(usize, usize)];
 
 pub struct Table<const COLUMNS: usize> {

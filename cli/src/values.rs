@@ -1,4 +1,4 @@
-//! Times and counts, as they are typed.
+//! Times and counts from the command line.
 
 use nix::libc;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
         _ => return Err("a time is a number with ms, s, m or h".to_owned()),
     };
     let number: f64 = text[..text.len() - unit.len()].parse().map_err(|_| "a time is a number with ms, s, m or h")?;
-    // To the millisecond: the server counts in those.
+    // Rounded to milliseconds, the server's unit.
     let ms = (number * factor * 1_000.0).round();
     if ms > 1e15 {
         return Err("this is too long".to_owned());
@@ -34,7 +34,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     time(text).and_then(|time| Some(time).filter(enough).ok_or_else(|| "it must be at least 100ms".to_owned()))
 }
 
-/// A file descriptor that is open: before anything of ours could have its number.
+/// A file descriptor that was open before any of ours could get its number.
 pub fn descriptor(text: &str) -> Result<RawFd, String> {
     let number = text.parse().map_err(|_| "a file descriptor is a number")?;
     // SAFETY: it asks for a flag, and no memory is involved.
@@ -44,7 +44,7 @@ pub fn descriptor(text: &str) -> Result<RawFd, String> {
     }
 }
 
-/// As many as the server tells at once.
+/// The maximum that the server returns at once.
 pub fn count(text: &str) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| (1..=10_000).contains(count));
     count.ok_or_else(|| "a number from 1 to 10000".to_owned())

@@ -4,10 +4,10 @@
 //!
 //! - **Own**: renewals, and all background work.
 //! - **Caller**: what a task waits for. The task's own runtime reads it, so no other thread has to wake up. A single
-//! task takes 20 µs of processor time for a cycle instead of 27; a thousand of them gain 6 %.
+//!   task takes 20 µs of processor time for a cycle instead of 27; a thousand of them gain 6 %.
 //! - **Poll**: the events of a session. The server blocks this connection.
 //! - **Spare**: WAIT, which blocks all later requests of its connection. It is kept for the next WAIT: opening one each
-//! time makes a confirmed cycle take 143 µs instead of 49.
+//!   time makes a confirmed cycle take 143 µs instead of 49.
 //!
 //! If no other request is under way, a request is sent at once, otherwise together with what else is sent in a moment.
 //! Sending all at once costs a thousand tasks 16 µs for a cycle instead of 9; delaying all costs one task 45 µs instead

@@ -11,8 +11,8 @@
 //! reply, or the end of the lease. Neither is success, because the server may have forgotten the lock before.
 //!
 //! - The client keeps waiting for the reply to a request that it has given up, because that reply decides: a stalled
-//! server replies when it continues. If the reply cannot come any more, because its connection broke, the lock is *in
-//! doubt*.
+//!   server replies when it continues. If the reply cannot come any more, because its connection broke, the lock is *in
+//!   doubt*.
 //! - If the lease ended before the only reply came, the server was too slow. That is no loss.
 
 use super::attempt::{Attempt, Grant};

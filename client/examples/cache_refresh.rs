@@ -1,11 +1,11 @@
 //! A cache that is read often and refreshed now and then: two prices that must always be of the same day.
 //!
-//! - **Readers share the lock** by `read_write().read()`: they do not wait for each other, only for who refreshes.
-//! - **One refreshes** by `write()`, alone: no reader sees one price of today and one of yesterday.
-//! - **After waiting it looks again.** All who found the cache stale asked for the write side; the first of them has
-//!   refreshed it when the second gets its turn. Without the second look, each would ask the slow source once more.
+//! - **Readers share the lock** with `read_write().read()`: they do not wait for each other, only for the writer.
+//! - **One task refreshes** with `write()`, alone: no reader sees one price of today and one of yesterday.
+//! - **After waiting it checks again.** All tasks that found the cache stale asked for the write side; when the second
+//!   gets its turn, the first has refreshed the cache. Without the second check, each would ask the slow source again.
 //!
-//! A reader cannot become the writer while it reads, so the read side is given back before the write side is asked for.
+//! A reader cannot become the writer while it reads, so it releases the read side before it asks for the write side.
 //!
 //! ```sh
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example cache_refresh
@@ -23,11 +23,11 @@ use tokio::task::JoinSet;
 const READERS: usize = 10;
 const DAYS: u32 = 10;
 
-/// While this key is there, the prices are good. It goes by itself after a minute, or when somebody removes it.
+/// While this key exists, the prices are good. It expires after a minute, or is deleted.
 const FRESH: &str = "prices:fresh";
 const MINUTE: u64 = 60;
 
-/// Any error, on its way from one task to another.
+/// Any error, passed between tasks.
 type Failed = Box<dyn Error + Send + Sync>;
 
 type Prices = (Option<String>, Option<String>);
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Returns how many reads were of two days.
+/// Returns how many reads had prices of two days.
 async fn read_until(closed: Arc<AtomicBool>, mut cache: Cache) -> Result<u32, Failed> {
     let mut mixed = 0;
     while !closed.load(Relaxed) {
@@ -93,7 +93,7 @@ impl Cache {
         Ok(guard.run(self.copy_unless_fresh()).await??)
     }
 
-    /// A reader takes its time between the two; nobody refreshes meanwhile.
+    /// A reader takes its time between the two; no task refreshes in the meantime.
     async fn fresh_prices(&mut self) -> Result<Option<Prices>, redis::RedisError> {
         if !self.data.exists(FRESH).await? {
             return Ok(None);
@@ -107,7 +107,7 @@ impl Cache {
         if self.data.exists(FRESH).await? { Ok(()) } else { self.copy_from_source().await }
     }
 
-    /// The last to be written is that the prices are good: who stops on the way leaves the cache stale.
+    /// The mark that the prices are good is written last: an interrupted refresh leaves the cache stale.
     async fn copy_from_source(&mut self) -> Result<(), redis::RedisError> {
         let day = self.data.incr("source:asked", 1).await?;
         self.data.set("prices:apples", day).await?;
@@ -116,7 +116,7 @@ impl Cache {
     }
 }
 
-/// For the prices themselves. The library's limit for an answer is half a second, which is short for a busy machine.
+/// For the prices themselves. The library's limit for a reply is half a second, which is short for a busy machine.
 async fn connect(url: &str) -> Result<MultiplexedConnection, redis::RedisError> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
     redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await

@@ -1,5 +1,5 @@
-//! A worker that holds a lock until SIGTERM: `deploy URL KEY`. At SIGTERM, which containers and process managers
-//! send at each deploy, it releases the lock at once, and its successor goes on. It says `held` when it has the lock.
+//! A worker that holds a lock until SIGTERM: `deploy URL KEY`. At SIGTERM, which containers and process managers send
+//! at each deploy, it releases the lock at once, and its successor continues. It prints `held` when it has the lock.
 
 use rlock_client::Locks;
 use std::error::Error;
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(url), Some(key)) = (arguments.next(), arguments.next()) else {
         return Err("usage: deploy URL KEY".into());
     };
-    // Before the lock is held: a signal that came earlier would end the program at once.
+    // Before the lock is held: an earlier signal would end the program at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let locks = Locks::connect(url.as_str()).await?;
     let job = async {

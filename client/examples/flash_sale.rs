@@ -1,12 +1,12 @@
-//! A flash sale: ten items, thirty users, and everybody clicks three times at once.
+//! A flash sale: ten items, and thirty users that each click three times at once.
 //!
-//! Nobody may be charged twice, and no more may be sold than there is. Two different means do that:
+//! No user may be charged twice, and no more may be sold than there is. Two different means ensure that:
 //!
-//! - **A lock for each user.** Between "has this user ordered?" and "the order is written" lies a payment, which takes
-//!   time and is no business of Redis. Only a lock keeps a second click out for so long. Different users do not meet on
-//!   it.
-//! - **One atomic step for the stock**, in which all users meet. It needs no lock: a lock for all would make them queue
-//!   up for each other's payments.
+//! - **A lock for each user.** Between "has this user ordered?" and "the order is written" is a payment, which takes
+//!   time and does not involve Redis. Only a lock keeps a second click out for that long. Different users do not share
+//!   a lock.
+//! - **One atomic step for the stock**, which all users share. It needs no lock: with one lock for all, users would
+//!   queue for each other's payments.
 //!
 //! ```sh
 //! RLOCK_URL=redis://127.0.0.1:6379 cargo run -p rlock-client --example flash_sale
@@ -29,7 +29,7 @@ const TAKE_ONE: &str = "
     redis.call('DECR', KEYS[1])
     return 1";
 
-/// Any error, on its way from one task to another.
+/// Any error, passed between tasks.
 type Failed = Box<dyn Error + Send + Sync>;
 
 enum Outcome {
@@ -64,8 +64,7 @@ async fn main() -> Result<(), Failed> {
 }
 
 async fn click(locks: Locks, data: MultiplexedConnection, user: String) -> Result<Outcome, Failed> {
-    // The same user's other clicks wait here, in the server. A web request would not wait for longer than its visitor
-    // does.
+    // The same user's other clicks wait here, in the server. A web request would wait only as long as its visitor does.
     let guard = locks.lock(format!("sale:user:{user}")).acquire_timeout(Duration::from_secs(60)).await?;
     // If the lock is lost, another click of this user may have it, and the order is dropped where it awaits.
     Ok(guard.run(order(data, &user)).await??)
@@ -79,19 +78,20 @@ async fn order(mut data: MultiplexedConnection, user: &str) -> Result<Outcome, r
     if !taken {
         return Ok(Outcome::SoldOut);
     }
-    // Who stops between here and the order, has taken an item that nobody gets: too few are sold then, never too many.
+    // If the task stops between here and the order, it has taken an item that is not sold: too few are sold then, never
+    // too many.
     pay(&mut data).await?;
     data.hset("sale:orders", user, "one item").await?;
     Ok(Outcome::Ordered)
 }
 
-/// Stands for a payment: slow, and done once more if it is asked for once more.
+/// A placeholder for a payment: slow, and repeated if it is requested again.
 async fn pay(data: &mut MultiplexedConnection) -> Result<(), redis::RedisError> {
     tokio::time::sleep(Duration::from_millis(20)).await;
     data.incr("sale:payments", 1).await.map(drop)
 }
 
-/// For the shop's own data. The library's limit for an answer is half a second, which is short for a busy machine.
+/// For the shop's own data. The library's limit for a reply is half a second, which is short for a busy machine.
 async fn connect(url: &str) -> Result<MultiplexedConnection, redis::RedisError> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
     redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await

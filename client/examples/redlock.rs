@@ -1,12 +1,12 @@
-//! One lock on several servers that know nothing of each other, held by whoever has it on most of them: so a minority of
-//! the servers may fail, or forget it.
+//! One lock on several independent servers, held by the client that has it on a majority of them: so a minority of the
+//! servers may fail, or forget it.
 //!
-//! - **Each server is asked once, for a part of the lease at most**: one that is dead must not use it up.
-//! - **Who has it on too few servers gives it back**, and tries again after a random pause, since two may have got in
-//!   each other's way. There is no queue that spans the servers, and their fencing tokens cannot be compared.
-//! - **It is lost when fewer than a majority are held.** Each guard knows that of its own server.
+//! - **Each server gets one try, for a small part of the lease**: a dead server must not use it up.
+//! - **A client with too few servers releases them**, and tries again after a random pause, since two clients may have
+//!   blocked each other. There is no queue across the servers, and their fencing tokens cannot be compared.
+//! - **The lock is lost when fewer than a majority are held.** Each guard knows this for its own server.
 //!
-//! One server with replicas, and fencing tokens, is the better choice for most.
+//! For most programs, one server with replicas and fencing tokens is the better choice.
 //!
 //! ```sh
 //! RLOCK_URLS="redis://a redis://b redis://c" cargo run -p rlock-client --example redlock
@@ -38,7 +38,7 @@ async fn main() {
 pub struct Redlock {
     name: String,
     lease: Duration,
-    /// Those that could be reached. The others count as servers that have not granted it.
+    /// The reachable servers. The others count as refusals.
     servers: Vec<Locks>,
     majority: usize,
 }
@@ -59,11 +59,11 @@ impl Redlock {
         }
     }
 
-    /// Asks all servers at once. `None`: too few have granted it, and what they granted is given back.
+    /// Asks all servers at once. `None`: too few have granted it, and those grants are released.
     pub async fn try_acquire(&self) -> Option<Held> {
         let asked = self.servers.iter().map(|locks| {
             let lock = locks.lock(&self.name);
-            // One that is dropped here is given back if the server grants it all the same.
+            // If it is dropped here, it is released even if the server grants it later.
             async move { timeout(self.lease / 10, lock.try_acquire()).await }
         });
         let guards: Vec<_> = join_all(asked).await.into_iter().flatten().flatten().flatten().collect();
@@ -71,7 +71,7 @@ impl Redlock {
         if !held.is_lost() {
             return Some(held);
         }
-        // In the background, where a server does not answer.
+        // Continues in the background if a server does not reply.
         let _ = timeout(self.lease / 10, held.release()).await;
         None
     }
@@ -93,7 +93,7 @@ impl Held {
         while !self.is_lost() && losses.next().await.is_some() {}
     }
 
-    /// Whether it was held until now: a majority has given it back. The others do that in the background.
+    /// Whether it was held until now: a majority has released it. The others continue in the background.
     pub async fn release(self) -> bool {
         let mut releases: FuturesUnordered<_> = self.guards.into_iter().map(Guard::release).collect();
         let mut released = 0;

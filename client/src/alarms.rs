@@ -1,8 +1,7 @@
-//! Alarms: who waits for something until a time is woken by a thread that does nothing else. So a limit holds whatever has
-//! become of the client's own thread; and whoever calls needs no timers of his own, which not every executor has.
-//!
-//! To set one off costs a system call only if it is earlier than all that the thread knows of. Limits are mostly as long
-//! as those before them, and are done with before they are over: so the thread looks once in a while, and finds little.
+//! Alarms: a separate thread wakes the waiting task at a given time. So a limit holds even if the client's own thread
+//! is stuck, and callers need no timers of their own, which not every executor has.
+//! Setting an alarm costs a system call only if it is earlier than all others. Limits are mostly about as long as
+//! earlier ones, and are cancelled before they end: so the thread checks rarely, and finds little.
 
 use crate::foreign;
 use crate::mutex::lock;
@@ -25,11 +24,11 @@ pub(crate) struct Alarms {
 struct Set {
     due: BTreeMap<(Instant, u64), Waker>,
     last: u64,
-    /// When the thread looks again, if it does.
+    /// When the thread checks next, if it does.
     next_look: Option<Instant>,
 }
 
-/// Resolves at its time: by the clock, whoever is late.
+/// Resolves at its time, by the clock.
 pub(crate) struct Alarm {
     alarms: Arc<Alarms>,
     place: (Instant, u64),
@@ -49,7 +48,7 @@ impl Alarms {
         Alarm { alarms: self.clone(), place: (time, set.last) }
     }
 
-    /// Wakes it at that time, whoever is late.
+    /// Wakes it at that time.
     pub(crate) fn wake_at(&self, time: Instant, waker: Waker) {
         let mut set = lock(&self.set);
         set.last += 1;
@@ -79,11 +78,11 @@ impl Alarms {
 }
 
 impl Set {
-    /// Returns what was there before.
+    /// Returns the previous waker.
     fn insert(&mut self, alarms: &Alarms, place: (Instant, u64), waker: Waker) -> Option<Waker> {
         let before = self.due.insert(place, waker);
         if self.next_look.is_none_or(|next| place.0 < next) {
-            // So that it is told once.
+            // So that the thread is woken only once.
             self.next_look = Some(place.0);
             alarms.has_earlier.notify_one();
         }

@@ -1,4 +1,4 @@
-//! Arguments that are refused before anything is sent: the same in all languages.
+//! Arguments that are refused before anything is sent, with the same rules in all languages.
 
 use rlock_client_core::Error;
 use rlock_client_core::Terms;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the server accepts as well.
+/// The server's limit.
 const NAMES_MAX: usize = 64;
 const PERMITS_MAX: u32 = 100_000;
 const OWNER_MAX: usize = 512;
@@ -16,7 +16,7 @@ type Name = Arc<[u8]>;
 /// Returns the first name and the others.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with the first rule that is broken.
+/// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with the first broken rule.
 pub(crate) fn checked<'a>(
     names: &'a [Name],
     shown: &str,

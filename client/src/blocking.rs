@@ -4,7 +4,7 @@ use crate::foreign;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-/// Blocks this thread until a call of this client has come to its end, for programs without async code.
+/// Blocks this thread until a call of this client is done, for programs without async code.
 ///
 /// ```no_run
 /// # fn ship() {}
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// # }
 /// ```
 ///
-/// Within async code it holds up all that goes on in that thread.
+/// In async code it blocks everything else in that thread.
 pub fn block_on<T>(call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
     loop {
@@ -28,8 +28,8 @@ pub fn block_on<T>(call: impl Future<Output = T>) -> T {
     }
 }
 
-/// The same for so long at most: for a caller that has to look for something else now and then, such as a signal, and then
-/// goes on with the same call. `None`: it has not come to its end.
+/// The same with a time limit, for a caller that has to check something else now and then, such as a signal, and then
+/// continues the same call. `None`: the call is not done yet.
 pub fn block_on_for<T>(call: Pin<&mut impl Future<Output = T>>, limit: Duration) -> Option<T> {
     foreign::block_until(call, Instant::now().checked_add(limit))
 }

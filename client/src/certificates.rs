@@ -1,21 +1,21 @@
-//! What a program gives for TLS: whom it trusts, and who it is.
+//! A program's settings for TLS: trusted authorities, and the client's identity.
 
 use std::fmt;
 
-/// For TLS: the authorities to trust, and who this client is; all as PEM.
+/// For TLS: the authorities to trust, and this client's certificate; all as PEM.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Certificates {
-    /// Their certificates. `None`: those of the system.
+    /// Their certificates. `None`: the system's.
     pub authorities: Option<Vec<u8>>,
-    /// By which servers know this client that ask for one.
+    /// For servers that require client certificates.
     pub identity: Option<Identity>,
 }
 
-/// A certificate, and the key that belongs to it.
+/// A certificate and its key.
 #[derive(Clone)]
 pub struct Identity {
-    /// With those between it and its authority, if there are any.
+    /// With intermediate certificates, if there are any.
     pub certificate: Vec<u8>,
     /// Its private key.
     pub key: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Any command to a server that has locks, for programs that are about locks: the command line `rlock` is built on this. It
-//! is sent once, in the client's thread, whoever asks.
+//! Any command to a server that has locks. The command line `rlock` is built on this. The client's thread sends it
+//! once, whichever thread the caller runs in.
 
 use crate::locks::Locks;
 use crate::shell::Shared;
@@ -8,7 +8,7 @@ use rlock_client_core::{NodeId, Reply, resp};
 use std::fmt;
 use std::sync::Arc;
 
-/// A server that locks are on, as [`Locks::masters`] tells it.
+/// A server with locks: see [`Locks::masters`].
 #[derive(Clone)]
 pub struct Master {
     shared: Arc<Shared>,
@@ -18,9 +18,9 @@ pub struct Master {
 
 /// With the feature `commands`.
 impl Locks {
-    /// Sends a command, which is its name and its arguments, to the server that has the lock of this name. It is sent
-    /// once, but for redirections in a cluster: after [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) it may
-    /// have been done or not.
+    /// Sends a command (its name and arguments) to the server that has the lock of this name. It is sent once, except
+    /// for redirections in a cluster: after [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) it may have been
+    /// executed or not.
     ///
     /// ```no_run
     /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -33,22 +33,21 @@ impl Locks {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped, it may have been done or not.
+    /// If dropped, the command may have been executed or not.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no server answers, and what it answers if that is
-    /// an error.
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no server replies, and the server's error replies.
     pub async fn command<A: AsRef<[u8]>>(&self, name: impl AsRef<[u8]>, command: &[A]) -> Result<Reply, Error> {
         self.shared.ask(name.as_ref(), name.as_ref(), None, written(command)).await
     }
 
-    /// The servers that locks are on: each master of a cluster that has slots; else it is one.
+    /// The servers that have locks: in a cluster each master with slots, otherwise one.
     ///
     /// # Cancel safety
-    /// Cancel safe: it only reads.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if nobody says where they are.
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no server says where the locks are.
     pub async fn masters(&self) -> Result<Vec<Master>, Error> {
         self.shared.learn(b"").await?;
         let master = |(node, address): (NodeId, Arc<crate::Address>)| Master {
@@ -67,13 +66,13 @@ impl Master {
         &self.address
     }
 
-    /// As [`Locks::command`], to this server, whatever it has.
+    /// Like [`Locks::command`], to this server.
     ///
     /// # Cancel safety
-    /// As [`Locks::command`].
+    /// Like [`Locks::command`].
     ///
     /// # Errors
-    /// As [`Locks::command`].
+    /// Like [`Locks::command`].
     pub async fn command<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply, Error> {
         self.shared.ask(self.address.as_bytes(), b"", Some(self.node), written(command)).await
     }

@@ -1,4 +1,4 @@
-//! Whether a lock is fenced, as a type: the guard of a fenced lock has the tokens of its grant, and no other guard has any.
+//! Whether a lock is fenced, as a type: only guards of fenced locks have tokens.
 
 use crate::held_lock::HeldLock;
 
@@ -9,7 +9,7 @@ pub struct Fenced {
     pub(crate) more: Vec<u64>,
 }
 
-/// A lock that is not.
+/// A lock that is not fenced.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfenced(());
 

@@ -1,7 +1,6 @@
-//! Callers of one client that ask for the same answer share one request. A *flight* is all of them: its first caller asks the
-//! server, and the others wait for what that comes to. If it comes to no answer, the next of them begins a flight of its own,
-//! with the others behind it. If no server replies, that is the outcome for all: one after the other they would each
-//! wait for a whole outage.
+//! Callers of one client that request the same answer share one request. A *flight* is the group: its first caller asks
+//! the server, and the others wait for the result. If there is no answer, the next caller starts a flight, and the
+//! others follow it. If no server replies, all of them fail: otherwise each would wait for a whole outage in turn.
 
 use crate::mutex::lock;
 use rlock_client_core::Error;
@@ -11,7 +10,7 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 
 type Name = Arc<[u8]>;
 
-/// By the key, the callers that wait behind the first one.
+/// The callers that wait behind the first one, by key.
 #[derive(Default)]
 pub(crate) struct Flights(Mutex<BTreeMap<Name, VecDeque<Sender<Landed>>>>);
 
@@ -20,16 +19,16 @@ pub(crate) enum Boarded {
     Behind(Receiver<Landed>),
 }
 
-/// What a caller behind the first one is told.
+/// The result for a caller behind the first one.
 pub(crate) enum Landed {
     Answer(Arc<[u8]>),
     /// No server replied.
     Unavailable(Error),
-    /// It is the first one now.
+    /// The caller is the first one now.
     Turn(Flight),
 }
 
-/// What the first caller has. Dropped, there is no answer.
+/// Held by the first caller. If it is dropped, there is no answer.
 pub(crate) struct Flight {
     flights: Arc<Flights>,
     key: Option<Name>,
@@ -42,7 +41,7 @@ impl Flights {
             flights.insert(key.clone(), VecDeque::new());
             return Boarded::First(Flight { flights: self.clone(), key: Some(key.clone()) });
         };
-        // Callers that have gone leave their places behind.
+        // Removes the places of callers that are gone.
         if behind.len() == behind.capacity() {
             behind.retain(|caller| !caller.is_closed());
         }
@@ -71,7 +70,7 @@ impl Flight {
         }
     }
 
-    /// The next caller that is still there.
+    /// The next caller that still waits.
     fn next(&self, key: &Name) -> Option<Sender<Landed>> {
         let mut flights = lock(&self.flights.0);
         let next = flights.get_mut(key)?.pop_front();
@@ -122,7 +121,7 @@ mod tests {
         drop(gone);
         drop(flight);
         assert!(third.try_recv().is_err());
-        // It has its turn and goes without having heard of it.
+        // It gets its turn, and is dropped before it notices.
         drop(std::mem::replace(&mut second, behind(board())));
         turn(&mut third).lands(b"answer");
         assert!(matches!(second.try_recv(), Ok(Landed::Answer(value)) if *value == *b"answer"));

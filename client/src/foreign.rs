@@ -1,9 +1,9 @@
-//! Code that is not the client's: what listens to its logs, and what is woken when it has something to tell. It may block or
-//! panic, so it runs in threads where nothing else waits: never where leases are renewed.
+//! Code of the program that the client calls: log subscribers and wakers. It may block or panic, so it runs in threads
+//! where nothing else waits, never where leases are renewed.
 //!
-//! Tokio's own wakers only put a task into a queue, so they are called where they are. Another waker is called in a caller's
-//! thread, where it can hold up only callers; from the client's own threads it is called in a thread of its own. Another thread
-//! would cost a task that takes a lock as much as all the rest.
+//! Tokio's own wakers only queue a task, so they are called directly. Other wakers are called in a caller's thread,
+//! where they can delay only callers; from the client's threads they are called in a separate thread. A separate thread
+//! for tokio's wakers would double the cost of a lock.
 
 use crate::here::Here;
 use crate::mutex::lock;
@@ -26,14 +26,14 @@ use tracing::level_filters::LevelFilter;
 static LOGS: Aside = Aside::new("rlock-logs", 1_000);
 static WAKERS: Aside = Aside::new("rlock-wakers", usize::MAX);
 
-/// Tells it to whoever listens to logs of this level, later. What is behind a thousand lines that nobody has read is lost.
+/// Logs it later, if a subscriber listens to this level. Beyond a thousand lines that wait, lines are lost.
 pub(crate) fn log<L: FnOnce() + Send + 'static>(level: Level, line: impl FnOnce() -> L) {
     if level <= LevelFilter::current() {
         LOGS.run(Box::new(line()));
     }
 }
 
-/// Does work for a caller, who is woken where he can do no harm.
+/// Does work for a caller, and wakes it only from threads that may block.
 pub(crate) async fn heard<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut known: Option<(Waker, Waker)> = None;
@@ -55,12 +55,12 @@ thread_local! {
     static IS_BLOCKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is held up until a call has come to its end, whatever runtime it is in.
+/// Whether this thread blocks for a call, whatever runtime it belongs to.
 pub(crate) fn is_blocking() -> bool {
     IS_BLOCKING.get()
 }
 
-/// Holds this thread up until the work is done, or that time has come.
+/// Blocks this thread until the work is done, or the time is over.
 #[cfg(feature = "blocking")]
 pub(crate) fn block_until<T>(mut work: Pin<&mut impl Future<Output = T>>, time: Option<Instant>) -> Option<T> {
     struct Parked(thread::Thread);
@@ -91,12 +91,12 @@ thread_local! {
     static IS_OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread renews leases from now on, or wakes those that do.
+/// Marks this thread as one that renews leases, or that wakes such threads.
 pub(crate) fn this_thread_is_ours() {
     IS_OURS.set(true);
 }
 
-/// Calls code that is not the client's.
+/// Calls the program's code.
 fn call(job: impl FnOnce() + Send + 'static) {
     if IS_OURS.get() {
         WAKERS.run(Box::new(job));
@@ -105,7 +105,7 @@ fn call(job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A waker of another executor.
+/// The waker of another executor.
 struct Theirs(Option<Waker>);
 
 impl Wake for Theirs {
@@ -122,10 +122,10 @@ impl Drop for Theirs {
     }
 }
 
-/// What makes a waker tokio's: of a task, and of each of the two ways to block a thread.
+/// The vtables of tokio's wakers: of a task, and of its two ways to block a thread.
 static TOKIOS: OnceLock<[&'static RawWakerVTable; 3]> = OnceLock::new();
 
-/// Finds that out, in a thread that may be blocked.
+/// Finds those out, in a thread that may be blocked.
 pub(crate) fn learn(runtime: &Runtime) {
     TOKIOS.get_or_init(|| {
         let parked = runtime.handle().block_on(kind_of_waker());
@@ -145,7 +145,7 @@ fn is_tokios(waker: &Waker) -> bool {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that does one thing after the other, from the first one on.
+/// A thread that runs jobs in order. It starts with the first one.
 struct Aside {
     name: &'static str,
     waiting_max: usize,
@@ -154,7 +154,7 @@ struct Aside {
 }
 
 struct Queue {
-    /// Whose thread it is: one that was forked from it has none.
+    /// The process of the thread: a fork of it has no such thread.
     here: Option<Here>,
     jobs: VecDeque<Job>,
 }
@@ -169,9 +169,9 @@ impl Aside {
         let mut queue = lock(&self.queue);
         if !queue.here.as_ref().is_some_and(Here::is_here) {
             let begun = thread::Builder::new().name(self.name.to_owned()).spawn(|| self.work());
-            // Without a thread it is tried again with the next.
+            // If there is no thread, the next job tries again.
             queue.here = begun.and_then(|_| Here::new()).ok();
-            // Another process's, if there are any.
+            // The jobs of another process, if there are any.
             std::mem::forget(std::mem::take(&mut queue.jobs));
         }
         if queue.jobs.len() < self.waiting_max {
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use tokio::runtime::Builder;
 
-    /// What it would cost to take one for anybody's shows in no other test.
+    /// No other test would show the cost of mistaking tokio's waker for another one.
     #[test]
     fn wakers_of_tokio_are_known() {
         let (one, many) = (Builder::new_current_thread(), Builder::new_multi_thread());

@@ -1,4 +1,4 @@
-//! What is held, for as long as it is.
+//! Guards: what is held, as a value.
 
 use crate::fencing::{Fenced, Unfenced};
 use crate::foreign::{heard, log};
@@ -18,25 +18,25 @@ use tracing::{Level, warn};
 
 /// What is held: a lock, a permit, or [several locks](crate::Locks::all).
 ///
-/// **Dropped**, it is released in the background, as best that can be done: nobody learns whether it was, and where the
-/// program ends at the same time, the lock stays taken until its lease ends. Prefer [`run`](Self::run) and
+/// **Drop** releases it in the background, on a best-effort basis: the program does not learn the result, and if it
+/// ends at the same time, the lock stays taken until its lease ends. Prefer [`run`](Self::run) and
 /// [`release`](Self::release).
 ///
 /// # What a lease does not promise
-/// The server gives the lock to somebody else when the lease has ended, whether or not this program knows. It is told
-/// in time by [`lost`](Self::lost), if it runs at all: a program that stands still (a paused machine, a blocked thread)
-/// does not look. What must never happen twice should check the [`token`](Self::token) where it is done. [More of
-/// it](crate#what-a-lease-does-not-promise).
+/// When the lease ends, the server grants the lock to the next client, whether or not this program knows.
+/// [`lost`](Self::lost) reports that in time, if the program runs at all: a stalled program (a paused machine, a
+/// blocked thread) does not check. Work that must never happen twice should check the [`token`](Self::token) where it
+/// takes effect. [More about this](crate#what-a-lease-does-not-promise).
 #[must_use = "dropped at once, it is released at once"]
 pub struct Guard<F = Unfenced> {
-    /// In the order in which they were wanted. At least one.
+    /// In the requested order. At least one.
     locks: Vec<HeldLock>,
     fencing: F,
     terms: Terms,
 }
 
 impl Guard<Fenced> {
-    /// The fencing token of the grant: larger than that of each fenced grant of this lock before. Of
+    /// The fencing token of the grant: higher than that of each earlier fenced grant of this lock. For
     /// [several](crate::Locks::all) locks, the first one's.
     #[must_use]
     pub fn token(&self) -> u64 {
@@ -48,7 +48,7 @@ impl Guard<Fenced> {
         iter::once(self.fencing.first).chain(self.fencing.more.iter().copied())
     }
 
-    /// The same as a guard like any other. Ask for the token before.
+    /// Converts it to a plain guard. Read the token before.
     pub fn unfenced(self) -> Guard {
         self.with(Unfenced::NONE)
     }
@@ -75,16 +75,16 @@ impl<F> Guard<F> {
         &self.terms
     }
 
-    /// Does the work while the lock is held, and releases it. When the lock is lost before the work is done, the work
-    /// is dropped where it awaits, and takes no further step.
+    /// Does the work while the lock is held, and releases the lock. If the lock is lost before the work is done, the
+    /// work is dropped where it awaits, and takes no further step.
     ///
     /// If the lease was guaranteed when the work ended, `run` returns the work's result, unless the server says that the
     /// lock is not held or that something else is stored under its name. `run` waits for the reply to the release for at
     /// most [`Options::answer_timeout`](crate::Options::answer_timeout). A release without a reply is logged as a warning
     /// and goes on in the background. To learn more, call [`release`](Self::release) instead of `run`.
     ///
-    /// Work that does not await cannot be stopped like this: a long computation, or calls that block. Do such work
-    /// elsewhere, and [look](Self::is_lost) between its steps.
+    /// This cannot stop work that does not await: a long computation, or blocking calls. Do such work in another
+    /// thread, and check [`is_lost`](Self::is_lost) between its steps.
     ///
     /// ```no_run
     /// # async fn ship() {}
@@ -94,11 +94,12 @@ impl<F> Guard<F> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped, the work is dropped, and the lock released in the background.
+    /// If dropped, the work is dropped, and the lock is released in the background.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss), if the work was stopped, or was not protected to its end: the
-    /// server says that the lock is not held, or the lease was not guaranteed any more and the server does not reply.
+    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss), if the work was stopped, or was not protected
+    /// to its end: the server says that the lock is not held, or the lease was no longer guaranteed and the server does
+    /// not reply.
     pub async fn run<T>(mut self, work: impl Future<Output = T>) -> Result<T, Error> {
         let done = self.until_lost(work).await?;
         self.ends(None).await?;
@@ -108,7 +109,7 @@ impl<F> Guard<F> {
     /// Does the work while the lock is held.
     pub(crate) async fn until_lost<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
-        // What has passed by the clock has passed, whatever this program's timers have come to.
+        // The clock decides, even if this program's timers are late.
         let done = poll_fn(|context| match lost.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending if self.is_lost() => Poll::Ready(None),
@@ -117,8 +118,8 @@ impl<F> Guard<F> {
         done.await.ok_or_else(|| Error::lost(self.names(), self.loss().unwrap_or(Loss::Ended)))
     }
 
-    /// Releases it behind work that is done, and stores an answer with that, if there is one. Returns whether the server has
-    /// said that this is done; if it has said nothing, the work was protected all the same.
+    /// Releases it after the work, and stores the answer with that, if there is one. Returns whether the server
+    /// confirmed it; without a reply, the work was protected all the same.
     pub(crate) async fn ends(&mut self, answering: Option<Answering>) -> Result<bool, Error> {
         let (names, loss) = (self.names(), self.loss());
         let is_release = answering.is_none();
@@ -149,69 +150,69 @@ impl<F> Guard<F> {
         }
     }
 
-    /// The holder by which the server knows it: `host:process:uuid:number`, or with the client's
-    /// [name](crate::Options::name) in place of the first two, or the [`owner`](crate::Lock::owner).
+    /// The holder, the server's name for this guard: `host:process:uuid:number`; or with the client's
+    /// [name](crate::Options::name) instead of host and process; or the [`owner`](crate::Lock::owner).
     #[must_use]
     pub fn holder(&self) -> Cow<'_, str> {
         self.locks.first().map(HeldLock::holder).unwrap_or_default()
     }
 
-    /// For how long it can still be vouched for, if nothing is renewed. Zero if it is lost. It asks no server.
+    /// How long the lock is still guaranteed without another renewal. Zero if it is lost. Sends no request.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.locks.iter().map(HeldLock::remaining).min().unwrap_or_default()
     }
 
-    /// Whether it can no longer be vouched for. Once lost, always lost. It asks no server, so work that does not await
-    /// can look as often as it likes.
+    /// Whether it is no longer guaranteed. Once lost, always lost. Sends no request, so work that does not await can
+    /// check as often as it likes.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// Resolves when the lease can no longer be vouched for. Either it could have ended, counted from before the
-    /// request was sent that began it: that is before the server can give the lock to somebody else. Or the server
-    /// said, when it was asked to renew the lease, that the lock is not held: somebody had taken it away. Never
-    /// resolves once the guard was released.
+    /// Resolves when the lease is no longer guaranteed, for one of two reasons. The lease may have ended, counted from
+    /// before the request that started it: this is before the server can grant the lock to another client. Or the
+    /// server replied to a renewal that the lock is not held, because it was taken away. Never resolves after the guard
+    /// was released.
     ///
     /// # Cancel safety
-    /// Cancel safe. It borrows nothing, so the guard can be released while it is there, and it can be asked for any
-    /// number of times.
+    /// Cancel safe. The future borrows nothing, so the guard can be released while it exists, and there can be any
+    /// number of them.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
         heard(async move { _ = losses.next().await })
     }
 
-    /// Why it is lost; nothing as long as it is not. It asks no server: it is what the last renewal came to.
+    /// Why it is lost; `None` if it is not. Sends no request: it is the result of the last renewal.
     ///
-    /// Of a guard that was followed by another one of the same [`owner`](crate::Lock::owner) it is no longer known;
-    /// then it is [`Loss::Ended`]. Of [several](crate::Locks::all) locks it is one's that is lost.
+    /// If another guard of the same [`owner`](crate::Lock::owner) followed this one, the reason is no longer known, and
+    /// this is [`Loss::Ended`]. For [several](crate::Locks::all) locks it is the reason of a lost one.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.locks.iter().find(|lock| lock.is_lost()).map(HeldLock::loss)
     }
 
-    /// Releases the lock, and waits for the server's word that it is.
+    /// Releases the lock, and waits for the server's reply.
     ///
     /// # Cancel safety
-    /// Dropped, the release goes on in the background. It begins when this is first polled; a call that is never
-    /// awaited drops the guard, which releases it as well.
+    /// If dropped, the release goes on in the background. It begins when this is first polled; a call that is never
+    /// awaited drops the guard, which also releases it.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss) if the lock was not held any more when this was called: another
-    /// client may have had it. [`Lost`](crate::ErrorKind::Lost) without a reason if the release is [in doubt](Error::is_in_doubt), as
-    /// the connection broke before the reply. [`Unavailable`](crate::ErrorKind::Unavailable) if the server does not answer for as long as
-    /// [`Options::patience`](crate::Options::patience) says, or not before the lease had ended, which could be vouched
-    /// for when this was called: that is no loss. The server is asked on in the background until the lease must have
-    /// ended.
+    /// [`Lost`](crate::ErrorKind::Lost) with its [reason](Error::loss) if the lock was no longer held at the call:
+    /// another client may have had it. [`Lost`](crate::ErrorKind::Lost) without a reason if the release is [in
+    /// doubt](Error::is_in_doubt), because the connection broke before the reply.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server does not reply within
+    /// [`Options::patience`](crate::Options::patience), or only after the end of a lease that was guaranteed at the
+    /// call: that is no loss. The client keeps asking in the background until the lease must have ended.
     pub async fn release(mut self) -> Result<(), Error> {
         self.release_all().await
     }
 
     async fn release_all(&mut self) -> Result<(), Error> {
-        // Not `FuturesUnordered`, which wakes its task for nothing, and with it another thread.
+        // `FuturesUnordered` would wake its task for nothing, and with it another thread.
         let released = heard(join_all(self.locks.iter_mut().map(HeldLock::release))).await;
-        // A loss says more than a doubt, and both say more than a server that does not reply.
+        // A loss says more than a doubt, and a doubt more than a server that does not reply.
         let rank = |error: &Error| (error.loss().is_some(), error.is_lost());
         released.into_iter().filter_map(Result::err).max_by_key(rank).map_or(Ok(()), Err)
     }

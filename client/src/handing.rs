@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<F> Guard<F> {
-    /// Hands the lock on to another process: it stays held on the server, nothing renews its lease here any more, and
-    /// [`Locks::adopt`] goes on with it by the text that is returned. The lease is restarted first; until it ends, the other
-    /// process must have adopted the lock.
+    /// Hands the lock on to another process: it stays held on the server, this client stops renewing its lease, and
+    /// [`Locks::adopt`] continues it with the returned text. The lease is restarted first; the other process must adopt
+    /// the lock before it ends.
     ///
-    /// Afterwards this guard has nothing: to drop it does nothing, and [`lost`](Self::lost) does not resolve. If it fails, or is
-    /// dropped before it is done, the guard is as before.
+    /// Afterwards this guard holds nothing: dropping it does nothing, and [`lost`](Self::lost) does not resolve. If the
+    /// call fails, or is dropped before it is done, the guard is unchanged.
     ///
     /// The text is one line of ASCII without spaces: `rlock1/KIND/LEASE/LIMIT/TOKENS/HOLDER/KEY`. **It is as secret as a
     /// holder's name**: any client that has it can release the lock.
@@ -32,25 +32,25 @@ impl<F> Guard<F> {
     /// ```
     ///
     /// # Cancel safety
-    /// Cancel safe: dropped before it is done, the guard keeps the lock.
+    /// Cancel safe: if dropped before it is done, the guard keeps the lock.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) if the lock is not held any more. [`Unavailable`](crate::ErrorKind::Unavailable) if no
-    /// server replies for as long as [`Options::patience`](crate::Options::patience) says.
-    /// [`Configuration`](crate::ErrorKind::Configuration) for a [fixed lease](crate::Lock::fixed_lease), and for a lock that its
-    /// [`owner`](crate::Lock::owner) holds more than once.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held. [`Unavailable`](crate::ErrorKind::Unavailable)
+    /// if no server replies within [`Options::patience`](crate::Options::patience).
+    /// [`Configuration`](crate::ErrorKind::Configuration) for a [fixed lease](crate::Lock::fixed_lease), and for a lock
+    /// that its [`owner`](crate::Lock::owner) holds more than once.
     pub fn detach(&self) -> impl Future<Output = Result<String, Error>> + Send + 'static + use<F> {
         self.detach_within(self.terms().lease.length())
     }
 
-    /// The same, with another time in which the lock has to be adopted. If it is shorter than what is left of the lease, the
-    /// guard is guaranteed for no longer than that from the call on, until a renewal succeeds.
+    /// The same, with another time in which the lock has to be adopted. If that is shorter than the rest of the lease,
+    /// the guard is guaranteed only for that time from the call on, until a renewal succeeds.
     ///
     /// # Cancel safety
-    /// As [`detach`](Self::detach).
+    /// Like [`detach`](Self::detach).
     ///
     /// # Errors
-    /// As [`detach`](Self::detach), and [`Configuration`](crate::ErrorKind::Configuration) if the time is below 1 ms.
+    /// Like [`detach`](Self::detach), and [`Configuration`](crate::ErrorKind::Configuration) if the time is below 1 ms.
     pub fn detach_within(
         &self,
         within: Duration,
@@ -86,8 +86,8 @@ fn text(terms: &Terms, parts: &[Handing]) -> String {
 }
 
 impl Locks {
-    /// Goes on with a lock that another process has [detached](Guard::detach): the lease is renewed from now on, the guard
-    /// learns of a loss, and releases the lock, as if it had been acquired here.
+    /// Continues a lock that another process has [detached](Guard::detach): the client renews the lease from now on,
+    /// and the guard reports a loss and releases the lock, as if it had been acquired here.
     ///
     /// The same text can be adopted twice. Then both guards hold the lock under one holder, and a release by one is a loss for
     /// the other.
@@ -100,13 +100,13 @@ impl Locks {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped before it is done, the lock stays as it is until its lease ends, and can be adopted again.
+    /// If dropped before it is done, the lock stays as it is until its lease ends, and can be adopted again.
     ///
     /// # Errors
-    /// [`Configuration`](crate::ErrorKind::Configuration) if it is not the text of a detached lock.
-    /// [`Lost`](crate::ErrorKind::Lost) if the lock is not held any more: its lease has ended, or it was released or broken. Of
-    /// several locks those that are still held are released then. [`Unavailable`](crate::ErrorKind::Unavailable) as for
-    /// [`acquire`](crate::Lock::acquire); the lock can be adopted again.
+    /// [`Configuration`](crate::ErrorKind::Configuration) if this is not the text of a detached lock.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock is no longer held: its lease has ended, or it was released or
+    /// broken. Of several locks, the ones still held are then released. [`Unavailable`](crate::ErrorKind::Unavailable)
+    /// as for [`acquire`](crate::Lock::acquire); the lock can be adopted again.
     pub async fn adopt(&self, text: impl AsRef<[u8]>) -> Result<Guard<Adopted>, Error> {
         let Handed { what, lease, tokens, holder, keys } = Handed::parse(text.as_ref())?;
         let (side, permits, lease) = (what.side(), what.limit(), Lasting::Kept(lease));
@@ -130,7 +130,7 @@ impl Locks {
             }
             Some(error) => {
                 if error.is_lost() {
-                    // They are of no use without the one that is lost.
+                    // They are of no use without the lost one.
                     adopted.into_iter().filter_map(Staying::into_held).for_each(drop);
                 }
                 Err(error)
@@ -152,7 +152,7 @@ impl Guard<Adopted> {
         &self.fencing().tokens
     }
 
-    /// The same as a guard like any other. Ask for the token before.
+    /// Converts it to a plain guard. Read the token before.
     pub fn unfenced(self) -> Guard {
         self.with(Unfenced::NONE)
     }

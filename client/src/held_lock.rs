@@ -1,4 +1,4 @@
-//! One lock that is held: taking it, knowing whether it is lost, and giving it back when its guard goes.
+//! One held lock: acquiring it, detecting its loss, and releasing it when its guard is dropped.
 
 use crate::alarms::Alarm;
 use crate::lease::{Lease, Lost};
@@ -22,7 +22,7 @@ pub(crate) struct HeldLock {
     is_released: bool,
 }
 
-/// A lock that another process has handed on. Dropped before that is known, it stays as it is.
+/// A lock that another process has handed on. If dropped before the result is known, the lock stays as it is.
 pub(crate) async fn adopt(shared: &Arc<Shared>, wish: Wish, token: Option<u64>) -> Result<HeldLock, Error> {
     let about = wish.key.clone();
     let adopted = acquire(shared, wish).await?.and_then(|mut held| held.pop());
@@ -31,13 +31,13 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, wish: Wish, token: Option<u64>) 
     Ok(held)
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 pub(crate) enum Attempted {
-    /// All that was wanted, in this order.
+    /// All requested locks, in this order.
     Held(Vec<HeldLock>),
     /// There is an answer already.
     Answered(Vec<u8>),
-    /// It was not free, for as long as the caller was willing to wait.
+    /// It was not free before the caller's time was over.
     Busy,
 }
 
@@ -64,7 +64,7 @@ fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<
     iter::once(grant).chain(more).zip(leases).map(each).collect()
 }
 
-/// Dropped, nothing stays behind: neither a wait, nor what was granted and not heard. What is adopted stays as it was.
+/// If dropped, it leaves neither a wait nor an unnoticed grant. What is being adopted stays as it was.
 struct Acquiring<'a> {
     shared: &'a Arc<Shared>,
     caller: CallerId,
@@ -93,7 +93,7 @@ impl Drop for Acquiring<'_> {
         if self.is_over || !self.shared.thread.is_here() {
             return;
         }
-        // Behind this step no answer comes any more.
+        // After this step no reply comes any more.
         self.shared.step(Event::Abandon(self.caller));
         if let Some((Answer::Acquired(Ok(Some(grant))), leases)) = self.telling.unheard() {
             let held = held(self.shared, grant, leases);
@@ -126,17 +126,17 @@ impl HeldLock {
         self.lease.loss()
     }
 
-    /// A process that was forked from its holder has not got it.
+    /// A fork of the holder's process does not hold it.
     pub(crate) fn remaining(&self) -> Duration {
         if self.shared.thread.is_here() { self.lease.remaining(Instant::now()) } else { Duration::ZERO }
     }
 
-    /// When an answer should have come to what is sent now.
+    /// The limit for the reply to a request that is sent now.
     pub(crate) fn answer_limit(&self) -> Alarm {
         self.shared.thread.alarms.at(Instant::now() + self.shared.settings.answer)
     }
 
-    /// Resolves when it is lost; never once it was released.
+    /// Resolves when it is lost; never after it was released.
     pub(crate) fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let (mut lost, thread) = (Lost::of(self.lease.clone()), self.shared.thread.clone());
         let mut alarm = None;
@@ -151,7 +151,7 @@ impl HeldLock {
                     Poll::Ready(until) if until <= now => return Poll::Ready(()),
                     Poll::Ready(until) => until,
                 };
-                // Another one, since it was renewed.
+                // A new alarm, because the lease was renewed.
                 if alarm.as_ref().is_none_or(|(at, _)| *at != until) {
                     alarm = Some((until, thread.alarms.at(until)));
                 }
@@ -162,19 +162,19 @@ impl HeldLock {
         })
     }
 
-    /// Gives it back, and waits for the server's word. What is sent is on its way before this is awaited.
+    /// Releases it, and waits for the server's reply. The request is on its way before the future is first polled.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
         let telling = self.ends(|grant, lane, caller| Event::Release { grant, lane, caller: Some(caller) });
         self.ended(telling)
     }
 
-    /// The same, and an answer is stored in the same step. It waits for the server's word that it is.
+    /// The same, storing an answer in the same step.
     pub(crate) fn answer(&mut self, answering: Answering) -> impl Future<Output = Result<(), Error>> + use<> {
         let telling = self.ends(|grant, lane, caller| Event::Answer { grant, answering, lane, caller });
         self.ended(telling)
     }
 
-    /// `None`: it has gone already, or is another process's.
+    /// `None`: it is released already, or belongs to another process.
     fn ends(&mut self, event: impl FnOnce(Grant, Lane, CallerId) -> Event<'static>) -> Option<Telling> {
         let is_here = self.shared.thread.is_here();
         is_here.then(|| self.goes()).flatten().map(|grant| {
@@ -196,12 +196,12 @@ impl HeldLock {
         }
     }
 
-    /// For handing it on, while it stays where it is.
+    /// For handing it on. The lock itself stays in the guard.
     pub(crate) fn handing(&self) -> Handing {
         Handing { shared: self.shared.clone(), grant: self.grant.clone(), lease: self.lease.clone() }
     }
 
-    /// `None`: it has gone already.
+    /// `None`: it is released already.
     fn goes(&mut self) -> Option<Grant> {
         if mem::replace(&mut self.is_released, true) { None } else { self.lease.release().then(|| self.grant.clone()) }
     }
@@ -225,7 +225,7 @@ pub(crate) struct Handing {
 }
 
 impl Handing {
-    /// Restarts its lease, which is to last for so long, and waits for the server's word. Dropped, nobody waits for that.
+    /// Restarts its lease with this length, and waits for the server's reply. If dropped, the reply is not waited for.
     pub(crate) async fn extend(&self, length: Duration) -> Result<(), Error> {
         let about = &self.grant.key;
         if !self.shared.thread.is_here() || self.lease.is_released() {
@@ -242,7 +242,7 @@ impl Handing {
         }
     }
 
-    /// They stay at the server, and are nothing of this client's any more: all of them, or none if their guard has gone.
+    /// Leaves all of them on the server, out of this client's control; or none, if their guard is gone.
     pub(crate) fn detach(all: Vec<Self>) -> Result<(), Error> {
         let (there, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.lease.release());
         for Self { shared, grant, .. } in there {
@@ -256,7 +256,7 @@ impl Handing {
     }
 }
 
-/// A caller that may go before it has its answer.
+/// A caller that may be dropped before its reply.
 struct Asking<'a> {
     shared: &'a Shared,
     caller: Option<CallerId>,
@@ -270,7 +270,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// What was adopted, until all of it is. Dropped before that, it stays at the server.
+/// An adopted lock, until all of its set are adopted. If dropped before that, it stays on the server.
 pub(crate) struct Staying(Option<HeldLock>);
 
 impl Staying {

@@ -1,5 +1,5 @@
-//! The process in which something was made. A process that is forked from it has its memory and its connections, and none of
-//! its threads.
+//! The process in which something was created. A forked process has its memory and its connections, but none of its
+//! threads.
 
 use std::io;
 
@@ -13,7 +13,7 @@ impl Here {
         forkguard::Guard::try_new().map(Self).map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// It costs no system call.
+    /// Costs no system call.
     pub(crate) fn is_here(&self) -> bool {
         !self.0.clone().detected_fork()
     }

@@ -1,14 +1,14 @@
-//! What a program asks for, as types.
+//! What a program acquires, as types.
 
-/// What [`Locks::lock`](crate::Locks::lock) and the sides of a read-write lock are.
+/// The kind of [`Locks::lock`](crate::Locks::lock) and of the sides of a read-write lock.
 #[derive(Clone, Copy, Debug)]
 pub enum Single {}
 
-/// What [`Locks::permits`](crate::Locks::permits) has: one of them is acquired. It has no owner, as a holder has one permit
-/// at most.
+/// The kind of [`Locks::permits`](crate::Locks::permits): one permit is acquired. It has no owner, because a holder has
+/// at most one permit.
 #[derive(Clone, Copy, Debug)]
 pub enum Permit {}
 
-/// What [`Locks::all`](crate::Locks::all) has: all of them are acquired. They have no owner.
+/// The kind of [`Locks::all`](crate::Locks::all): all of them are acquired. They have no owner.
 #[derive(Clone, Copy, Debug)]
 pub enum Several {}

@@ -1,4 +1,4 @@
-//! Leading: work that runs under a lock, turn by turn, for as long as the program runs.
+//! Leading: work that runs under a lock, turn after turn, for as long as the program runs.
 
 use crate::foreign::{heard, log};
 use crate::guard::Guard;
@@ -8,16 +8,17 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tracing::{Level, warn};
 
-/// Between two turns that fail.
+/// The shortest pause after a failed turn.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 impl<F, K> Lock<F, K> {
-    /// Leads: waits for the lock, however long that takes, does the work until it ends or the lock is lost, releases, and begins
-    /// again at the end of the queue. It goes on until it is dropped or fails, so of many processes one works at a time.
+    /// Leads: waits for the lock, however long that takes, does the work until it ends or the lock is lost, releases,
+    /// and starts again at the end of the queue. It goes on until it is dropped or fails, so of many processes one
+    /// works at a time.
     ///
-    /// The work is made anew for each turn. It is stopped at a loss as by [`Guard::run`]. A lock that was lost and servers that
-    /// do not answer end no lead: the next turn begins after a pause, which grows to 3 s.
+    /// The work is created again for each turn. At a loss it is stopped as by [`Guard::run`]. A lost lock, or servers
+    /// that do not reply, do not end it: the next turn begins after a pause, which grows to 3 s.
     ///
     /// ```no_run
     /// # async fn send_mails(_token: u64) -> Result<(), rlock_client::Error> { Ok(()) }
@@ -29,12 +30,12 @@ impl<F, K> Lock<F, K> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropped, the work is dropped, and the lock released in the background; or the wait leaves the queue. So it is ended, by
-    /// `select!` for example.
+    /// If dropped, the work is dropped and the lock is released in the background, or the wait leaves the queue. This
+    /// is the way to end it, for example with `select!`.
     ///
     /// # Errors
-    /// It returns only with an error: the work's own, of which nothing else is made; or one of the client that no later turn
-    /// can be without, such as [`Configuration`](ErrorKind::Configuration), [`Refused`](ErrorKind::Refused) or
+    /// It returns only with an error: the work's own, unchanged; or an error of the client that a later turn would have
+    /// too, such as [`Configuration`](ErrorKind::Configuration), [`Refused`](ErrorKind::Refused) or
     /// [`ModuleMissing`](ErrorKind::ModuleMissing).
     pub async fn lead<E: From<Error>, W: Future<Output = Result<(), E>>>(
         &self,
@@ -56,7 +57,7 @@ impl<F, K> Lock<F, K> {
         }
     }
 
-    /// The work's error, or what has become of the turn.
+    /// The work's error, or the result of the turn.
     async fn turn<E, W: Future<Output = Result<(), E>>>(
         &self,
         work: &mut impl FnMut(&Guard<F>) -> W,
@@ -71,7 +72,7 @@ impl<F, K> Lock<F, K> {
     }
 }
 
-/// Whether a later turn may be better.
+/// Whether a later turn may succeed.
 fn passes(error: &Error) -> bool {
     use ErrorKind::{Lost, QueueFull, Timeout, TooFewReplicas, Unavailable};
     matches!(error.kind(), Lost | QueueFull | Timeout | TooFewReplicas { .. } | Unavailable)

@@ -1,5 +1,5 @@
-//! What a guard knows of its lease: until when it is guaranteed, and whether it is lost. The engine says it, and the guard
-//! may check at any time, without asking any server.
+//! What a guard knows about its lease: until when it is guaranteed, and whether it is lost. The engine reports it, and
+//! the guard can check at any time without a request.
 
 use crate::mutex::lock;
 use rlock_client_core::{Loss, Standing};
@@ -13,12 +13,12 @@ pub(crate) struct Lease(Mutex<State>);
 
 struct State {
     until: Instant,
-    /// Released, or lost before that could be.
+    /// Released, or lost before its release.
     is_over: bool,
     is_released: bool,
-    /// Why it is lost, or would be if nothing gets better until then.
+    /// Why it is lost, or will be unless a renewal succeeds.
     trouble: Option<Loss>,
-    /// By its number, each future that waits for the loss.
+    /// The futures that wait for the loss, by number.
     waiting: BTreeMap<u64, Waker>,
     last: u64,
 }
@@ -29,7 +29,7 @@ impl Lease {
         Self(Mutex::new(State { until, is_over, is_released, trouble, waiting, last }))
     }
 
-    /// For how long it is still guaranteed.
+    /// How long it is still guaranteed.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         let state = lock(&self.0);
         if state.is_over { Duration::ZERO } else { state.until.saturating_duration_since(now) }
@@ -44,14 +44,14 @@ impl Lease {
         lock(&self.0).trouble.clone().unwrap_or(Loss::Ended)
     }
 
-    /// The engine's word. Returns what to wake.
+    /// Applies the engine's report. Returns what to wake.
     pub(crate) fn stands(&self, standing: Standing) -> impl Iterator<Item = Waker> + use<> {
         let mut state = lock(&self.0);
         let mut woken = BTreeMap::new();
         match standing {
             Standing::Until(until) => {
                 if until < state.until {
-                    // They are to be woken sooner.
+                    // They have to be woken earlier.
                     woken = mem::take(&mut state.waiting);
                 }
                 (state.until, state.trouble) = (until, None);
@@ -65,8 +65,8 @@ impl Lease {
         woken.into_values()
     }
 
-    /// Its guard goes, or what it has is handed on. For what waits for its loss it has no end any more. Returns whether it had
-    /// not gone before.
+    /// Its guard is dropped, or its lock is handed on: futures that wait for the loss never resolve. Returns whether
+    /// this is the first call.
     pub(crate) fn release(&self) -> bool {
         let mut state = lock(&self.0);
         state.is_over = true;
@@ -78,7 +78,7 @@ impl Lease {
     }
 }
 
-/// Waits until a lease is lost. Dropped, it leaves nothing behind: a program may begin one in each turn of a loop.
+/// Waits until a lease is lost. It cleans up when it is dropped: a program may create one in each turn of a loop.
 pub(crate) struct Lost {
     lease: Arc<Lease>,
     number: Option<u64>,
@@ -89,7 +89,7 @@ impl Lost {
         Self { lease, number: None }
     }
 
-    /// Ready once the lease is lost; never once it was released. Otherwise the time at which to check again.
+    /// Ready once the lease is lost; never after it was released. Otherwise the time of the next check.
     pub(crate) fn poll(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<Instant> {
         let mut state = lock(&self.lease.0);
         if state.is_released {
@@ -103,7 +103,7 @@ impl Lost {
         let before = state.waiting.insert(number, context.waker().clone());
         self.number = Some(number);
         drop(state);
-        // Not under the lock: with a task's last waker a guard may go.
+        // Outside the mutex: dropping a task's last waker may drop a guard.
         drop(before);
         Poll::Ready(until)
     }
@@ -120,7 +120,7 @@ impl Drop for Lost {
 mod tests {
     use super::*;
 
-    /// As `select!` in a loop does.
+    /// Like `select!` in a loop.
     #[test]
     fn a_future_that_is_dropped_leaves_no_waker_behind() {
         let now = Instant::now();

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! The client has no rules about locks. **The server decides** who gets a lock, in which order, and when a lease is over.
-//! The client does two things for you: it **renews the lease** while you have the guard, and it **tells your program when the lock
-//! is lost**. If it cannot renew the lease, it does so before the server can give the lock to another client.
+//! The client does two things for you: it **renews the lease** while you have the guard, and it **reports to your
+//! program when the lock is lost**. If it cannot renew the lease, it reports that before the server can grant the lock
+//! to another client.
 //!
 //! The client is not a lock within one process (use [`tokio::sync::Mutex`]), not a copy of the locks' state, and not a
 //! promise that a lease cannot keep; see [what a lease does not promise](#what-a-lease-does-not-promise). It needs a
@@ -48,7 +49,7 @@
 //! | another lease for this lock | [`lease(time)`](Lock::lease) |
 //! | a lease that ends by itself, whatever happens | [`fixed_lease(time)`](Lock::fixed_lease) |
 //!
-//! And there are two ways that are more than a lock:
+//! Two calls do more than lock:
 //!
 //! | you want | call |
 //! |---|---|
@@ -67,7 +68,7 @@
 //!
 //! **A lock's name is its key** on the server. Do not keep data under it: for the lock of `report`, take `report:lock`.
 //!
-//! **Without an owner each guard is a holder of its own.** A program that holds a lock and acquires it again deadlocks.
+//! **Without an owner each guard is a separate holder.** A program that holds a lock and acquires it again deadlocks.
 //! The same goes for a reader that asks for the write side: release the read side first.
 //!
 //! # How a service looks
@@ -108,9 +109,9 @@
 //! async fn send_all(_token: u64) {}
 //! ```
 //!
-//! Whole programs are in `examples`: `flash_sale` (a lock for each user), `cron_once` (a job that one of many
-//! hosts does, and a record that checks the token), `cache_refresh` (many readers, one of which refreshes), `redlock` (a
-//! lock that survives the loss of one of several independent servers).
+//! `examples` has whole programs: `flash_sale` (a lock for each user), `cron_once` (a job for one of many hosts, with a
+//! record that checks the token), `cache_refresh` (many readers, one of which refreshes), `redlock` (a lock that
+//! survives the loss of one of several independent servers).
 //!
 //! **To do something at the loss**, or to use the guard while you work, write the `select!` yourself. It needs
 //! `biased;` with the loss first. Otherwise `select!` polls its branches in random order, and the work may take one
@@ -143,9 +144,9 @@
 //! # }
 //! ```
 //!
-//! **Release is a call, drop is best effort.** [`Guard::release`] waits for the server's answer. Dropping a guard
-//! releases it in the background, and nobody learns the result. If the program ends right after the drop, the lock
-//! stays taken until its lease ends; [`Locks::settle`] waits for everything that goes on in the background.
+//! **Release is a call, drop is best effort.** [`Guard::release`] waits for the server's reply. Dropping a guard
+//! releases it in the background, and the program does not learn the result. If the program ends right after the drop,
+//! the lock stays taken until its lease ends; [`Locks::settle`] waits for all background work.
 //!
 //! **To hand a lock on** to another process without a moment in which it is free, call [`Guard::detach`] here, and there
 //! [`Locks::adopt`] with the text that it returned.
@@ -182,25 +183,24 @@
 //! most 5 ms late. With a limit of zero it tries once, as `try_acquire` does, which takes [`Options::answer_timeout`]
 //! at most.
 //!
-//! **A release is `Ok` only if the server has said that it released a hold**: only this answer proves that the lock was
-//! held until then. The answer may be late, from a server that stood still, or to the second request, if the first has
-//! not arrived. If the connection breaks between the request and its answer, the answer is lost. From then on the
-//! server says that nothing is held, either because it has released the hold, or because it had forgotten the lock
-//! before. Nobody can tell which, so the release does not succeed: it fails with `Lost`, and
-//! [`Error::is_in_doubt`] is true. [`Guard::run`] tells what the work came to all the same: it was done under a lock that
-//! could be vouched for.
+//! **A release is `Ok` only if the server has replied that it released a hold**: only this reply proves that the lock
+//! was held until then. It may be late, from a stalled server, or the reply to a second request, if the first has not
+//! arrived. If the connection breaks between the request and its reply, the reply is lost. From then on the server says
+//! that nothing is held, either because it has released the hold, or because it had forgotten the lock before. The
+//! client cannot know which, so the release fails with `Lost`, and [`Error::is_in_doubt`] is true. [`Guard::run`] still
+//! returns the work's result: the lock was guaranteed while the work was done.
 //!
 //! # Fairness
 //!
 //! Each lock has a queue in the server: first come, first served. A release hands the lock to the next waiter in the
-//! same step. Readers and writers take turns, so neither starves. `try_acquire` overtakes nobody.
+//! same step. Readers and writers take turns, so neither starves. `try_acquire` overtakes no waiter.
 //!
 //! The place in the queue belongs to a *ticket* of the client's session with the server, not to a connection. If a
-//! connection breaks, the places are kept, as long as there is another one within 3 s. The client loses them when the
-//! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that vanishes
-//! delays the clients behind it for some seconds at most: its session ends after 3 s without a word, and a wait is granted a
-//! lease of 3 s at most, which the client makes as long as it is to be within a moment, while you work. So
-//! [`Guard::remaining`] may be short at first.
+//! connection breaks, the places are kept, provided that the client reconnects within 3 s. The client loses them if the
+//! server is out of reach for longer, restarts or fails over; it then asks again, from the end. A machine that
+//! disappears delays the clients behind it for some seconds at most: its session ends after 3 s of silence, and a wait
+//! is granted a lease of at most 3 s, which the client extends to the full length shortly afterwards, while you work.
+//! So [`Guard::remaining`] may be short at first.
 //!
 //! **In a grace no lock is granted**, not even a free one: with the setting `rlock.grace`, for that long after the server was
 //! started or became the master. Waiters keep their order and are granted at its end; `try_acquire` returns `None` until
@@ -210,7 +210,7 @@
 //!
 //! # What a lease does not promise
 //!
-//! A lease is a promise for a limited time. When it ends, the server gives the lock to the next waiter, whether or not
+//! A lease is a promise for a limited time. When it ends, the server grants the lock to the next waiter, whether or not
 //! the holder knows.
 //!
 //! **How the client knows.** The client counts each lease from *before* it sent the request that began the lease, less
@@ -223,52 +223,52 @@
 //!
 //! What a lease cannot do:
 //!
-//! - **A program that stands still does not check its lease.** Its process is suspended, its machine overloaded. When
-//!   it goes on, the next instruction may be a write, before anything can tell it that the lease is over. (If only its
-//!   own threads are blocked, the client's thread goes on renewing the lease.)
+//! - **A stalled program does not check its lease.** Its process is suspended, its machine overloaded. When it
+//!   continues, the next instruction may be a write, before anything can report that the lease is over. (If only the
+//!   program's own threads are blocked, the client's thread keeps renewing the lease.)
 //! - **A suspended machine stops its clock.** The deadline is on the monotonic clock (`CLOCK_MONOTONIC` on Linux),
-//!   which stands still in suspend; so does that of a virtual machine that is paused. After that the guard looks good
-//!   until the watchdog's next renewal finds that it is not, at most a third of the lease later. A
-//!   [fixed lease](Lock::fixed_lease) is not renewed; its loss is noticed too late by the whole time of the suspend.
-//! - **A lock that is taken away is noticed late.** Somebody deletes its key, or a failover forgets it: another client
-//!   may have the lock before the next renewal finds out. That renewal comes within a third of the lease or, when the
-//!   connection has broken, as soon as there is a new one; the client tries to connect at least each second.
-//! - **A server's clock that is set forward**, by 60 s say, **ends leases early**, as the server's wall clock decides.
-//!   The next client has the lock while your guard still claims it, up to a third of the lease, until the next renewal
-//!   says so.
+//!   which pauses in suspend; so does that of a paused virtual machine. Afterwards the guard looks good until the next
+//!   renewal finds the loss, at most a third of the lease later. A [fixed lease](Lock::fixed_lease) is not renewed; its
+//!   loss is noticed too late by the whole time of the suspend.
+//! - **A lock that is taken away is noticed late.** If its key is deleted, or a failover forgets it, another client may
+//!   have the lock before the next renewal finds out. That renewal comes within a third of the lease or, if the
+//!   connection broke, as soon as there is a new one; the client tries to connect at least each second.
+//! - **A server's clock that is set forward**, by 60 s for example, **ends leases early**, because the server's wall
+//!   clock decides. The next client has the lock while your guard still claims it, for up to a third of the lease,
+//!   until the next renewal.
 //! - **A write that is on its way arrives.** A write that was sent in time may take effect when the lease is over.
-//! - **A failover may forget a lock**, since replication is asynchronous. [`Lock::replicas`] makes that rarer; the
-//!   server's `rlock.grace` keeps others out for as long as a guard of the old master may be vouched for.
+//! - **A failover may forget a lock**, because replication is asynchronous. [`Lock::replicas`] makes that rarer; the
+//!   server's `rlock.grace` keeps others out for as long as a guard of the old master may be guaranteed.
 //!
-//! For work that must never happen twice, let the storage decide: send the fencing token with each write, and refuse
-//! one that is lower than the last it saw. The example `cron_once` shows it.
+//! For work that must never happen twice, let the storage decide: send the fencing token with each write, and refuse a
+//! token that is lower than the last one. The example `cron_once` shows it.
 //!
 //! # Connections
 //!
 //! A client has two or three connections to a server, however many locks it holds or waits for:
 //!
-//! - **One for the background**: renewals, what is taken back, and first requests.
-//! - **One on which the server says what became of the waits.** The client opens it when the first try finds a lock
-//!   taken, and closes it when nobody has waited for [`Options::idle_timeout`].
-//! - **One for what your tasks wait for**, from the 64th request of a tokio runtime on. It is read in that runtime, so that
-//!   no other thread has to be woken to take a lock or to give it back. It is closed with its runtime. If your runtime does
-//!   not read an answer within 20 ms, the client does. A runtime without I/O has none, and tokio says so once.
+//! - **One for the background**: renewals, background releases, and first requests.
+//! - **One for the events of waits.** The client opens it when the first try finds a lock taken, and closes it when
+//!   nothing has waited for [`Options::idle_timeout`].
+//! - **One for what your tasks wait for**, from the 64th request of a tokio runtime on. That runtime reads it, so no
+//!   other thread has to wake up to acquire or release a lock. It is closed with its runtime. If your runtime does not
+//!   read a reply within 20 ms, the client does. A runtime without I/O gets none, and tokio logs that once.
 //!
-//! [`Lock::replicas`] needs one more, for the server's WAIT. At most eight connections are being opened at a time.
+//! [`Lock::replicas`] needs one more, for the server's WAIT. The client opens at most eight connections at a time.
 //!
-//! **Any number may wait**: a wait is a ticket, which costs no connection, and the server a few hundred bytes. So a
-//! program that holds A may wait for B. The server has limits, `rlock.max-tickets` and `rlock.max-sessions`; beyond
-//! them is [`QueueFull`](ErrorKind::QueueFull).
+//! **Any number of tasks may wait**: a wait is a ticket, which costs no connection, and a few hundred bytes on the
+//! server. So a program that holds A may wait for B. The server has limits, `rlock.max-tickets` and
+//! `rlock.max-sessions`; beyond them is [`QueueFull`](ErrorKind::QueueFull).
 //!
-//! A program needs one [`Locks`]; its clones share everything. Connections are made, and leases renewed, in a thread of
-//! the client's own, one for all clients of the program; three more watch the clock, write logs, and wake what is not
-//! tokio's. So you may use a client in any executor, keep it in a `static`, and block your own threads without losing
-//! locks. For your data use connections of your own, by any library.
+//! A program needs one [`Locks`]; its clones share everything. One thread makes connections and renews leases, for all
+//! clients of the program; three more watch the clock, write logs, and wake tasks of executors other than tokio. So you
+//! may use a client in any executor, keep it in a `static`, and block your own threads without losing locks. For your
+//! data use your own connections, from any library.
 //!
 //! **Many acquires at once: spawn a task for each**, in a `JoinSet` for example. Inside `FuturesUnordered`,
 //! `buffer_unordered` and a `join_all` of more than 30 futures, a hundred of them take 1.2 times as long.
 //!
-//! **A process that you fork** needs a client of its own: it holds nothing of its parent's, and what it has of the parent's
+//! **A forked process** needs a client of its own: it holds none of its parent's locks, and its copy of the parent's
 //! client fails at once.
 //!
 //! # Topologies
@@ -290,26 +290,26 @@
 //! mean something else is written as `%` and two digits. An [`Address`] that you put together fits as well. For
 //! certificates of your own there is [`Options::certificates`].
 //!
-//! In a cluster the client asks for each lock at the node that owns its name's slot, also while slots move.
-//! [Several locks](Locks::all) have to be of one slot: `{orders}:1` and `{orders}:2` are. After a failover the client finds the new master by itself, within
-//! [`Options::patience`].
+//! In a cluster the client sends each request to the node that owns the lock's slot, also while slots move. [Several
+//! locks](Locks::all) need one slot: `{orders}:1` and `{orders}:2` share one. After a failover the client finds the new
+//! master by itself, within [`Options::patience`].
 //!
 //! # For the people on call
 //!
-//! **Who is the holder?** A holder begins with the host's name and the process's id, or with [`Options::name`], and so do
-//! the names by which `CLIENT LIST` has the client's connections, if its user may `CLIENT SETNAME`.
-//! [`Locks::identity`] is what all holders of a client begin with, but those of owners.
+//! **Which process is the holder?** A holder begins with the host's name and the process's id, or with
+//! [`Options::name`]. The client's connections have the same name in `CLIENT LIST`, if its user may `CLIENT SETNAME`.
+//! [`Locks::identity`] is the common prefix of all holders of a client, except those of owners.
 //!
-//! The command line `rlock` shows who holds a lock and who waits for it, lists queues and what is held, and frees a lock by
-//! force. A program that wants the same sends the module's commands itself, with the feature `commands`:
-//! [`Locks::command`] to the server that has a lock, [`Locks::masters`] to each that locks are on. It gets the answer as
-//! a [`Reply`].
+//! The command line `rlock` shows the holder and the waiters of a lock, lists queues and held locks, and frees a lock
+//! by force. A program can do the same with the feature `commands`: [`Locks::command`] sends a command of the module to
+//! the server of a lock, [`Locks::masters`] returns all servers with locks. Replies are [`Reply`] values.
 //!
 //! # Features
 //!
 //! - `tls` (on by default): `rediss://` by rustls, with the system's certificates or [yours](Options::certificates).
 //!   rustls uses the cryptography provider that the program has installed for the process; without one it uses ring.
-//! - `blocking`: [`block_on`] and [`block_on_for`], by which any call blocks its thread, for programs without async code.
+//! - `blocking`: [`block_on`] and [`block_on_for`], which block a thread until a call is done, for programs without
+//!   async code.
 //! - `testing`: a server of locks for unit tests, without Redis: see the module `testing`.
 //! - `commands`: any command to a server that has locks, [for the people on call](#for-the-people-on-call).
 //!
@@ -320,17 +320,17 @@
 //!
 //! # Logs
 //!
-//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. A thread
-//! of its own writes the lines, so a subscriber that blocks delays no renewal; what is behind a thousand lines that it has
-//! not read is lost. Each attempt to acquire is a span `acquire`, of level `DEBUG`, with the fields `lock` and `holder`, in
-//! the task that acquires.
+//! The client logs with `tracing`, under the target `rlock_client`, with the lock's name and the holder as fields. A
+//! separate thread writes the lines, so a subscriber that blocks delays no renewal; beyond a thousand unread lines,
+//! lines are lost. Each attempt to acquire is a span `acquire` of level `DEBUG`, with the fields `lock` and `holder`,
+//! in the task that acquires.
 //!
 //! | level | what |
 //! |---|---|
 //! | `WARN` | the watchdog found a lock lost |
 //! | `DEBUG` | a lock was acquired; a renewal failed; a server does not answer and is asked again; a release failed and is tried again |
 //! | `TRACE` | a lease was renewed |
-// Where the manual is published, it says which feature each call needs.
+// On docs.rs, shows the feature that each call needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -384,12 +384,12 @@ pub use rlock_client_core::Reply;
 #[doc(inline)]
 pub use rlock_client_core::{Access, Address, Error, ErrorKind, Kind, Loss, Place};
 
-/// Compiles the examples of the crate's page.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct OfTheCrate;
 
-/// And those of the recipes, which are for all languages.
+/// Compiles the examples of the recipes, which are for all languages.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/recipes.md")]
 struct OfTheRecipes;

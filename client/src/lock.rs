@@ -1,4 +1,4 @@
-//! A lock by its name, a permit, or several locks, and how they are to be acquired.
+//! A lock, a permit, or several locks, with the options to acquire them.
 
 use crate::arguments;
 use crate::fencing::{Fenced, Fencing, Unfenced};
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Instrument, debug_span};
 
-/// A lock, or one side of a read-write lock, one of several permits, or several locks; and how they are to be acquired.
-/// Nothing is sent before one of the three methods that acquire it; the same `Lock` can be used any number of times.
+/// A lock, one side of a read-write lock, one of several permits, or several locks, with the options to acquire them.
+/// Only the three methods that acquire it send requests; a `Lock` can be used any number of times.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -28,7 +28,7 @@ use tracing::{Instrument, debug_span};
 #[must_use]
 pub struct Lock<F = Unfenced, K = Single> {
     shared: Arc<Shared>,
-    /// One, but of several locks.
+    /// One, except for several locks.
     names: Vec<Arc<[u8]>>,
     terms: Terms,
     owner: Option<Arc<[u8]>>,
@@ -38,8 +38,8 @@ pub struct Lock<F = Unfenced, K = Single> {
 
 /// A read-write lock by its name. It is held by one of its sides.
 ///
-/// A writer may read as well, and a reader may read once more, with the same [`owner`](Lock::owner). A reader cannot
-/// become the writer: it gives the read side back first, and looks again at what it had read.
+/// With the same [`owner`](Lock::owner), a writer may also read, and a reader may read again. A reader cannot become
+/// the writer: release the read side first, acquire the write side, and check again what you had read.
 ///
 /// ```no_run
 /// # async fn example(locks: rlock_client::Locks) -> Result<(), rlock_client::Error> {
@@ -65,8 +65,8 @@ impl<K> Lock<Unfenced, K> {
         Self { shared, names, terms, owner: None, fencing: Unfenced::of, kind: PhantomData }
     }
 
-    /// Asks for a fencing token with each grant, which [`Guard::token`] tells; of several locks for one of each. It costs no
-    /// further request. It protects only what is written to a place that refuses lower tokens than the last it saw.
+    /// Requests a fencing token with each grant: [`Guard::token`]; for several locks one each. It costs no additional
+    /// request. It protects only storage that refuses a token lower than the last one.
     pub fn fenced(self) -> Lock<Fenced, K> {
         let Self { shared, names, terms, owner, .. } = self;
         let terms = Terms { fenced: true, ..terms };
@@ -75,16 +75,16 @@ impl<K> Lock<Unfenced, K> {
 }
 
 impl<F> Lock<F> {
-    /// Acquires in the name of this owner, who may acquire the lock again while holding it: the lock is free when all
-    /// of its guards are gone. Without an owner each guard is a holder of its own, and a task that holds the lock and
+    /// Acquires in the name of this owner, which may acquire the lock again while holding it: the lock is free when all
+    /// its guards are gone. Without an owner each guard is a separate holder, and a task that holds the lock and
     /// acquires it again waits for itself.
     ///
-    /// An owner is for one client at a time. To the server all clients that use one owner are one holder: two programs
-    /// with one owner have the lock at the same time, and if both wait for it, the later wait takes the place of the
-    /// earlier one, which fails with [`ErrorKind::Refused`]. Within a client the acquires of an owner go one after the
-    /// other; while one waits, [`try_acquire`](Self::try_acquire) returns `None`.
+    /// An owner belongs to one client at a time. To the server, all clients that use one owner are one holder: two
+    /// programs with the same owner have the lock at the same time, and if both wait for it, the later wait replaces
+    /// the earlier one, which fails with [`ErrorKind::Refused`]. Within a client the acquires of an owner run one after
+    /// the other; while one waits, [`try_acquire`](Self::try_acquire) returns `None`.
     ///
-    /// 1 to 512 bytes, not `mode`, and not ending in `:write`.
+    /// An owner has 1 to 512 bytes, is not `mode`, and does not end in `:write`.
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Arc::from(owner.as_ref()));
         self
@@ -92,58 +92,59 @@ impl<F> Lock<F> {
 }
 
 impl<F, K> Lock<F, K> {
-    /// A lease of another length than the client's, kept alive by the watchdog as well.
+    /// Sets another lease than the client's; the watchdog renews it too.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lasting::Kept(lease);
         self
     }
 
-    /// A lease that nobody renews: the lock is lost when it ends, also if the program goes on. A machine that was
+    /// Sets a lease without renewals: the lock is lost when it ends, even if the program goes on. A machine that was
     /// suspended [notices that too late](crate#what-a-lease-does-not-promise).
     pub fn fixed_lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lasting::Fixed(lease);
         self
     }
 
-    /// Waits only if fewer than that many wait for this lock already; otherwise the server refuses at once, with
-    /// [`ErrorKind::QueueFull`]. For a caller that has no use for a lock that comes late. At least 1.
+    /// Waits only if fewer clients than this wait for the lock; otherwise the server refuses at once, with
+    /// [`ErrorKind::QueueFull`]. For callers to which a late lock is useless. At least 1.
     pub fn max_waiters(mut self, count: u32) -> Self {
         self.terms.max = Some(count);
         self
     }
 
-    /// After the grant, waits until that many replicas, at least 1, have confirmed it. If they have not in time, the lock is
-    /// released, and the error, [`ErrorKind::TooFewReplicas`], tells how many have. The time is beside that of
-    /// [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs meanwhile.
+    /// After the grant, waits until this many replicas, at least 1, have confirmed it. If they have not in time, the
+    /// lock is released with the error [`ErrorKind::TooFewReplicas`], which has their number. This time is in addition
+    /// to that of [`acquire_timeout`](Self::acquire_timeout), and should be much shorter than the lease, which runs in
+    /// the meantime.
     ///
-    /// Each renewal is to be confirmed as well, within that time or a sixth of the lease, if that is shorter: the guard is
-    /// vouched for only until what replicas have confirmed. If they do not for too long, it is
-    /// [lost](crate::Loss::NotRenewed), though the server may have the lock still. Renewals that are due together have one
-    /// WAIT.
+    /// Replicas have to confirm each renewal too, within this time or a sixth of the lease, if that is shorter: the
+    /// guard is guaranteed only for as long as they have confirmed. If they do not confirm for too long, it is
+    /// [lost](crate::Loss::NotRenewed), although the server may still have the lock. Renewals that are due together
+    /// share one WAIT.
     ///
-    /// A failover to a replica that has confirmed forgets nothing; but by how much its clock is ahead of the old master's,
-    /// the lease ends sooner there. And one that has not confirmed may become master all the same: all replicas have to
-    /// confirm for that to be ruled out. A grace (`rlock.grace`) keeps others out in either case, for as long as this guard
-    /// may be vouched for.
+    /// A failover to a replica that has confirmed forgets nothing; but if its clock is ahead of the old master's, the
+    /// lease ends sooner by that difference. A replica that has not confirmed may also become the master: to rule that
+    /// out, require all replicas. A grace (`rlock.grace`) keeps others out in either case, for as long as this guard
+    /// may be guaranteed.
     pub fn replicas(mut self, wanted: usize, timeout: Duration) -> Self {
         self.terms.replicas = Some(Replicas { wanted, timeout });
         self
     }
 
-    /// Acquires the lock if that can be done at once. `None`: another client has it or is before this one in the queue, or
-    /// the server grants nothing in a [grace](crate#fairness) after a start or a failover. The answer, with a new connection if it takes one, comes within
-    /// [`Options::answer_timeout`](crate::Options::answer_timeout).
+    /// Acquires the lock if that is possible at once. `None`: another client has it or is ahead in the queue, or the
+    /// server grants nothing in a [grace](crate#fairness) after a start or a failover. The result comes within
+    /// [`Options::answer_timeout`](crate::Options::answer_timeout), including a new connection if necessary.
     ///
     /// # Fairness
-    /// It overtakes no client that waits, and has no place in the queue.
+    /// It overtakes no waiter, and takes no place in the queue.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves no hold behind: what a request may have been granted is released in the
-    /// background.
+    /// If dropped at any time, it leaves no hold: the client releases in the background what a request may have been
+    /// granted.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the server cannot be asked (once more over a new connection, if the old one was
-    /// broken), [`ErrorKind::Lost`] if the answer took longer than the lease, and what the server refuses.
+    /// [`ErrorKind::Unavailable`] if the server cannot be reached (the client retries once, over a new connection, if
+    /// the old one was broken), [`ErrorKind::Lost`] if the reply took longer than the lease, and the server's refusals.
     pub async fn try_acquire(&self) -> Result<Option<Guard<F>>, Error> {
         self.acquire_if(Until::Now).await
     }
@@ -151,37 +152,36 @@ impl<F, K> Lock<F, K> {
     /// Acquires the lock, however long that takes.
     ///
     /// # Fairness
-    /// The client that asks first gets it first, among all that ask by RLOCK commands. Readers and writers of one lock
-    /// take turns. The place in the queue outlives a connection that breaks, if there is another one within 3 s. When
-    /// the server restarts or fails over, the place is lost, and it is asked again from the end.
+    /// The client that asks first gets it first, among all that use RLOCK commands. Readers and writers of one lock
+    /// take turns. The place in the queue survives a broken connection if the client reconnects within 3 s. If the
+    /// server restarts or fails over, the place is lost, and the client asks again, from the end.
     ///
     /// # Cancel safety
-    /// Dropped at any time, it leaves neither a waiter nor a hold behind: in the background the client cancels the wait,
-    /// and releases the lock if it was granted all the same.
+    /// If dropped at any time, it leaves neither a waiter nor a hold: in the background the client cancels the wait,
+    /// and releases the lock if it was granted.
     ///
     /// # Errors
-    /// As [`try_acquire`](Self::try_acquire), but servers that do not answer are asked again for as long as
-    /// [`Options::patience`](crate::Options::patience) says. [`ErrorKind::QueueFull`] if too many wait already.
-    /// [`ErrorKind::Deadlock`] for a reader that wants to be the writer, if both have the same [`owner`](Self::owner):
+    /// Like [`try_acquire`](Self::try_acquire), except that silent servers are asked again for as long as
+    /// [`Options::patience`](crate::Options::patience). [`ErrorKind::QueueFull`] if too many wait already.
+    /// [`ErrorKind::Deadlock`] for a reader that requests the write side, if both have the same [`owner`](Self::owner):
     /// without one the server cannot know.
     pub async fn acquire(&self) -> Result<Guard<F>, Error> {
         self.acquire_until(Until::Granted).await
     }
 
-    /// Acquires the lock within that time. The time is for everything: connecting, waiting, and the answers. It is
-    /// exceeded by 5 ms at most, as far as this machine keeps up. With no time at all it is tried once, as
-    /// [`try_acquire`](Self::try_acquire) does.
+    /// Acquires the lock within this time, which is for everything: connecting, waiting, and replies. It is exceeded by
+    /// at most 5 ms, unless this machine is overloaded. With a limit of zero it tries once, like
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Fairness
-    /// As [`acquire`](Self::acquire).
+    /// Like [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// Like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time, or a
-    /// [grace](crate#fairness) lasts longer;
-    /// [`ErrorKind::Unavailable`] if no server had said so by then.
+    /// Like [`acquire`](Self::acquire), and [`ErrorKind::Timeout`] if the lock was not free in time, or a
+    /// [grace](crate#fairness) lasts longer; [`ErrorKind::Unavailable`] if no server had said so before the end.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard<F>, Error> {
         self.acquire_until(Until::within(limit, Instant::now())).await
     }
@@ -193,7 +193,7 @@ impl<F, K> Lock<F, K> {
         }
     }
 
-    /// For its owner, if it has one; else for a holder that nobody has had before.
+    /// For its owner, if it has one; otherwise for a new holder.
     async fn acquire_if(&self, until: Until) -> Result<Option<Guard<F>>, Error> {
         let shown = self.shown();
         let (key, more) = arguments::checked(&self.names, &shown, &self.terms, self.owner.as_deref())?;
@@ -226,7 +226,7 @@ impl ReadWriteLock {
         Self { shared, name }
     }
 
-    /// The side that any number of readers have at the same time.
+    /// The side that any number of readers can have at the same time.
     pub fn read(&self) -> Lock {
         Lock::new(self.shared.clone(), vec![self.name.clone()], Side::Read, None)
     }

@@ -1,4 +1,4 @@
-//! A client, which makes locks.
+//! The client, which creates locks.
 
 use crate::fencing::Unfenced;
 use crate::kind::{Permit, Several};
@@ -8,33 +8,33 @@ use rlock_client_core::Side;
 use std::fmt;
 use std::sync::Arc;
 
-/// A client for the locks of one server, one cluster or one master with its replicas. Clones share everything; a
-/// program needs one. [How it uses connections](crate#connections).
+/// A client for the locks of one server, one cluster, or one master with replicas. Clones share everything; a program
+/// needs one. [How it uses connections](crate#connections).
 ///
-/// What goes on in the background has small threads of its own, so it can be used from any executor, and
-/// keeps its locks also when the program keeps its own threads busy. Guards keep it alive; when the last clone and the
-/// last guard are gone, so are its connections.
+/// Its background work has small threads of its own, so you can use it from any executor, and it keeps its locks while
+/// the program blocks its own threads. Guards keep it alive; its connections end with the last clone and the last
+/// guard.
 #[derive(Clone)]
 pub struct Locks {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Locks {
-    /// A lock of that name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
-    /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be there.
+    /// A lock with this name: exclusive, one holder at a time. In Redisson it is `getLock(name)`, with
+    /// [`fenced`](Lock::fenced) also `getFencedLock(name)`. The name is the lock's key: no data can be stored there.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
         Lock::new(self.shared.clone(), vec![Arc::from(name.as_ref())], Side::Plain, None)
     }
 
-    /// A read-write lock of that name: readers share it, a writer has it alone. In Redisson it is
+    /// A read-write lock with this name: readers share it, a writer has it alone. In Redisson it is
     /// `getReadWriteLock(name)`.
     #[must_use]
     pub fn read_write(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
         ReadWriteLock::new(self.shared.clone(), Arc::from(name.as_ref()))
     }
 
-    /// Permits of that name, of which one is acquired if fewer than `limit` are taken: so at most that many guards are there
-    /// at a time. The limit is this request's own; who asks with another one is judged by that. It is 1 to 100,000.
+    /// Permits with this name. One is acquired if fewer than `limit` are taken: so there are at most `limit` guards at
+    /// a time. The limit belongs to the request: the server judges each request by its own. It is 1 to 100,000.
     ///
     /// ```no_run
     /// # async fn train() {}
@@ -46,9 +46,9 @@ impl Locks {
         Lock::new(self.shared.clone(), vec![Arc::from(name.as_ref())], Side::Plain, Some(limit))
     }
 
-    /// The locks of all these names, which are acquired in one step: all or none. They are locks like any other, up to 64; in
-    /// a cluster of one slot; each name is given once. While they are waited for none of them is taken, so
-    /// two sets cannot wait for each other. The guard is lost as soon as one of them is.
+    /// The locks with all these names, acquired in one step: all or none. They are plain locks, up to 64, in a cluster
+    /// of one slot; each name appears once. While they are waited for, none of them is taken, so two sets cannot
+    /// deadlock. The guard is lost as soon as one of them is.
     ///
     /// ```no_run
     /// # async fn move_the_money() {}
@@ -61,19 +61,20 @@ impl Locks {
         Lock::new(self.shared.clone(), names.collect(), Side::Plain, None)
     }
 
-    /// What the holders of this client begin with, but those of [owners](Lock::owner): `host:process:uuid`, or
-    /// `name:uuid` with a [name](crate::Options::name). A service that logs it when it starts can be found by it.
+    /// The common prefix of this client's holders, except those of [owners](Lock::owner): `host:process:uuid`, or
+    /// `name:uuid` with a [name](crate::Options::name). If a service logs it at its start, operators can find the
+    /// service by a holder.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.shared.identity
     }
 
-    /// Waits until the server has answered to all that is being given back in the background: guards that were dropped,
-    /// and acquires. For a program that is about to end. It takes as long as the server does, and ends by itself when the
-    /// leases must have ended; so put a time limit around it.
+    /// Waits until the server has replied to everything that is being released in the background: dropped guards and
+    /// dropped acquires. For a program that is about to end. It takes as long as the server does, and ends by itself
+    /// when the leases must have ended; so set a time limit around it.
     ///
     /// # Cancel safety
-    /// Cancel safe: it only looks.
+    /// Cancel safe.
     pub async fn settle(&self) {
         self.shared.settle().await;
     }

@@ -1,4 +1,4 @@
-//! The lines that go to the program's log.
+//! The client's log lines.
 
 use crate::foreign::log;
 use rlock_client_core::{Grant, Log};

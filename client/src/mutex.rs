@@ -1,4 +1,4 @@
-//! Mutexes, each of which is held for some lines. That a thread has panicked meanwhile says nothing about what is in it.
+//! Mutexes that are held for a few lines of code. A panic in another thread leaves their content valid.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

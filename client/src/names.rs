@@ -1,22 +1,22 @@
-//! What this process is called where people look for who holds a lock: in its holders, and in the server's list of
-//! clients. Both are read in terminals and split by programs, so whatever is not plain is replaced.
+//! This process's name for operators: in its holders, and in the server's list of clients. Both appear in terminals and
+//! are split by programs, so unusual characters are replaced.
 
-/// As long as Linux lets the name of a host be.
+/// Linux's limit for a host name.
 const LONGEST: usize = 64;
 
-/// Where Linux tells the host's name, or the container's.
+/// The name of the host or the container on Linux.
 const HOST: &str = "/proc/sys/kernel/hostname";
 
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// What its holders begin with; empty: nothing.
+    /// The prefix of its holders; empty for none.
     pub holder: String,
-    /// What its connections are listed as; empty: as none.
+    /// The name of its connections; empty for none.
     pub connection: String,
 }
 
 impl Names {
-    /// By a name that was given, or by host and process.
+    /// From a given name, or from host and process.
     pub(crate) fn new(given: Option<&str>) -> Self {
         match given.map(plain) {
             Some(name) => Self { holder: name.clone(), connection: name },
@@ -30,7 +30,7 @@ impl Names {
     }
 }
 
-/// A colon would be taken for one that separates; servers refuse spaces in a connection's name.
+/// A colon would be read as a separator; servers refuse spaces in a connection's name.
 fn plain(name: &str) -> String {
     let is_plain = |character: &char| character.is_ascii_alphanumeric() || "-_.@/+=".contains(*character);
     name.chars().take(LONGEST).map(|character| if is_plain(&character) { character } else { '_' }).collect()

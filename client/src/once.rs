@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// An answer that many callers need, and one of them makes: [`Locks::once`].
+/// An answer that many callers need and one of them computes: [`Locks::once`].
 #[derive(Clone)]
 #[must_use]
 pub struct Once {
@@ -27,30 +27,30 @@ pub struct Once {
     terms: Terms,
 }
 
-/// What a request for an answer came to: [`Once::begin`].
+/// The result of a request for an answer: [`Once::begin`].
 #[derive(Debug)]
 #[must_use]
 pub enum Begun {
-    /// There is an answer.
+    /// The stored answer.
     Answer(Vec<u8>),
     /// There is none, and this caller leads: it does the work.
     Lead(Lead),
 }
 
-/// The lead: the work is done under this lock, and [`answer`](Self::answer) ends it. Dropped, there is no answer: the lock is
-/// released in the background, and the next caller leads.
+/// The lead: do the work under this lock, then call [`answer`](Self::answer). If dropped, there is no answer: the lock
+/// is released in the background, and the next caller leads.
 #[must_use = "dropped at once, the next caller leads"]
 pub struct Lead {
     guard: Guard,
     keep: Duration,
-    /// Of the callers of this client that wait for the same answer.
+    /// The callers of this client that wait for the same answer.
     flight: Option<Flight>,
 }
 
 impl Locks {
-    /// An answer that many callers need, in any number of processes, and one of them makes: a fresh access token, the response
-    /// to a request that was sent twice, an entry of a cache. It is kept for `keep` on the server, and until then all
-    /// callers get it.
+    /// An answer that many callers need, in any number of processes, and one of them computes: a fresh access token,
+    /// the response to a request that was sent twice, an entry of a cache. The server keeps it for `keep`, and until
+    /// then all callers get it.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -61,11 +61,12 @@ impl Locks {
     /// # }
     /// ```
     ///
-    /// At most one caller works at a time, as far as any lease goes; once there is an answer no caller works for as long as it
-    /// is kept, unless it is lost by a failover, by eviction or by [`forget`](Self::forget). It is not "exactly once".
+    /// At most one caller works at a time, within the limits of leases. Once there is an answer no caller works while
+    /// it is kept, unless it is lost by a failover, by eviction or by [`forget`](Self::forget). It is not "exactly
+    /// once".
     ///
-    /// Callers of one client that ask for the same key share one request, and its error if no server replies. The key is that
-    /// of a plain lock. Its answer is 64 KiB at most, unless the server's `rlock.max-answer` says otherwise.
+    /// Callers of one client that request the same key share one request, and its error if no server replies. The key
+    /// is that of a plain lock. An answer has at most 64 KiB, unless the server's `rlock.max-answer` says otherwise.
     pub fn once(&self, key: impl AsRef<[u8]>, keep: Duration) -> Once {
         let lease = Lasting::Kept(self.shared.settings.lease);
         let terms = Terms { side: Side::Plain, permits: None, max: None, lease, fenced: false, replicas: None };
@@ -75,7 +76,7 @@ impl Locks {
     /// Removes the answer of this key, if there is one: the next caller of [`once`](Self::once) works.
     ///
     /// # Cancel safety
-    /// Dropped, it may have been done or not.
+    /// If dropped, it may have been done or not.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) if no server replies.
@@ -89,39 +90,40 @@ impl Locks {
 }
 
 impl Once {
-    /// Waits no longer than that for the answer of another caller, or for the lead. Zero: it tries once. Without it there is no
-    /// limit. It is no limit for the work.
+    /// Limits the wait for another caller's answer, or for the lead. Zero: it tries once. Without this there is no
+    /// limit. It does not limit the work.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.wait = Some(limit);
         self
     }
 
-    /// The lease of the leader, which is renewed while it works: as [`Lock::lease`](crate::Lock::lease).
+    /// Sets the leader's lease, which is renewed while it works: see [`Lock::lease`](crate::Lock::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.lease = Lasting::Kept(lease);
         self
     }
 
-    /// Waits only if fewer than that many wait already: as [`Lock::max_waiters`](crate::Lock::max_waiters).
+    /// Waits only if fewer clients than this wait already: see [`Lock::max_waiters`](crate::Lock::max_waiters).
     pub fn max_waiters(mut self, count: u32) -> Self {
         self.terms.max = Some(count);
         self
     }
 
-    /// Returns the answer. If there is none, and no other caller makes one, it is made by this work, which is stopped when its
-    /// lock is lost, as by [`Guard::run`].
+    /// Returns the answer. If there is none, and no other caller is computing it, this work computes it. The work is
+    /// stopped if its lock is lost, as by [`Guard::run`].
     ///
-    /// If the work fails, nothing is stored, and its error is this caller's alone: the next caller works. If no reply says
-    /// whether the answer is stored, this caller gets it all the same, as the work was protected, and the doubt is logged.
+    /// If the work fails, nothing is stored, and only this caller gets its error: the next caller works. If no reply
+    /// says whether the answer is stored, this caller gets it anyway, because the work was protected, and the doubt is
+    /// logged.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves neither a waiter nor a hold behind. The work is dropped, and the next caller works.
+    /// If dropped, it leaves neither a waiter nor a hold. The work is dropped, and the next caller works.
     ///
     /// # Errors
     /// The work's own. [`Timeout`](ErrorKind::Timeout) if there was neither an answer nor the lead in time.
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost before the answer was stored. [`Refused`](ErrorKind::Refused) for an answer
-    /// that is too long. [`ModuleTooOld`](ErrorKind::ModuleTooOld) if the server's module cannot do it. Otherwise as
-    /// [`Lock::acquire`](crate::Lock::acquire).
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost before the answer was stored. [`Refused`](ErrorKind::Refused) if
+    /// the answer is too long. [`ModuleTooOld`](ErrorKind::ModuleTooOld) if the server's module does not support it.
+    /// Otherwise like [`Lock::acquire`](crate::Lock::acquire).
     pub async fn run<E: From<Error>>(self, work: impl Future<Output = Result<Vec<u8>, E>>) -> Result<Vec<u8>, E> {
         let lead = match self.begin().await? {
             Begun::Answer(value) => return Ok(value),
@@ -139,13 +141,13 @@ impl Once {
         }
     }
 
-    /// The first half of [`run`](Self::run), for work that is no future: returns the answer, or the lead.
+    /// The first half of [`run`](Self::run), for work that is not a future: returns the answer, or the lead.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves neither a waiter nor a hold behind.
+    /// If dropped, it leaves neither a waiter nor a hold.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub async fn begin(&self) -> Result<Begun, Error> {
         let shown = String::from_utf8_lossy(&self.key);
         arguments::checked(std::slice::from_ref(&self.key), &shown, &self.terms, None)?;
@@ -199,20 +201,21 @@ impl Once {
 }
 
 impl Lead {
-    /// The lock under which the work is done.
+    /// The lock that protects the work.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Stores the answer and releases the lock, in one step. All callers get it from then on. `Ok` also if no reply says
-    /// whether it is stored: that is logged, and the work was protected. The request is repeated in the background then.
+    /// Stores the answer and releases the lock, in one step. All callers get it from then on. Also `Ok` if no reply
+    /// says whether it is stored: that is logged, and the work was protected. The client then repeats the request in
+    /// the background.
     ///
     /// # Cancel safety
-    /// Dropped, it goes on in the background once it was polled.
+    /// If dropped after the first poll, it goes on in the background.
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost; nothing is stored then. What the server refuses, such as an answer that is
-    /// too long; the lock is released then.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost; then nothing is stored. The server's refusals, for example of an
+    /// answer that is too long; then the lock is released.
     pub async fn answer(mut self, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let value = value.as_ref();
         let answering = Answering { value: Arc::from(value), keep: self.keep };
@@ -221,9 +224,9 @@ impl Lead {
         Ok(())
     }
 
-    /// Releases the lock without an answer: the next caller leads. It waits for the reply as [`Guard::run`] does.
+    /// Releases the lock without an answer: the next caller leads. It waits for the reply like [`Guard::run`].
     pub async fn give_up(mut self) {
-        // Whatever is wrong with the lock, there is no answer.
+        // Whatever the error, there is no answer.
         _ = self.guard.ends(None).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The ways to a client: what can be set, and where its servers are.
+//! Opening a client: its settings and its servers.
 
 #[cfg(feature = "tls")]
 use crate::certificates::Certificates;
@@ -40,10 +40,10 @@ impl Locks {
     /// `redis+unix:///path`.
     ///
     /// # Cancel safety
-    /// As [`Options::connect_to`].
+    /// Like [`Options::connect_to`].
     ///
     /// # Errors
-    /// As [`Options::connect_to`].
+    /// Like [`Options::connect_to`].
     pub async fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         Self::options().connect_to(address).await
     }
@@ -55,65 +55,65 @@ impl Locks {
 }
 
 impl Options {
-    /// How long a lease lasts that the watchdog keeps alive: how long a lock stays taken after its holder died. It is
-    /// renewed each time that a third of it is over. 30 s by default, as Redisson's. A short one is free sooner when a
-    /// program dies, and lost sooner when the network or the program stands still.
+    /// Sets the lease, which the watchdog renews each time that a third of it is over: after a holder dies, its lock
+    /// stays taken for this long. 30 s by default, as in Redisson. With a shorter lease a lock is free sooner after a
+    /// crash, and lost sooner when the network or the program stalls.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// For how long servers that do not answer are asked again before a call gives up with
-    /// [`Unavailable`](crate::ErrorKind::Unavailable): as long as a failover may take. 10 s by default. With sentinels
-    /// [`acquire_timeout`](crate::Lock::acquire_timeout) goes on until its time is over, as they decide how long that is.
+    /// How long silent servers are asked again before a call fails with [`Unavailable`](crate::ErrorKind::Unavailable):
+    /// as long as a failover may take. 10 s by default. With sentinels
+    /// [`acquire_timeout`](crate::Lock::acquire_timeout) keeps trying until its own time is over, because they decide
+    /// how long a failover takes.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
     }
 
-    /// How long making a connection may take. 2 s by default.
+    /// The limit for making a connection. 2 s by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect = limit;
         self
     }
 
-    /// How long the answer to a request may take, and [`try_acquire`](crate::Lock::try_acquire) as a whole. 3 s by
+    /// The limit for the reply to a request, and for [`try_acquire`](crate::Lock::try_acquire) as a whole. 3 s by
     /// default.
     pub fn answer_timeout(mut self, limit: Duration) -> Self {
         self.settings.answer = limit;
         self
     }
 
-    /// After how long the connection is closed over which waits are told how they end, when nobody waits. 30 s by
-    /// default.
+    /// How long the connection for the events of waits stays open when nothing waits. 30 s by default.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.settings.idle = limit;
         self
     }
 
-    /// What this program is called where people look for who holds a lock: its holders begin with it
-    /// (`name:uuid:number`), and servers list its connections by it (`CLIENT LIST`). Without one it is host and process:
-    /// holders are `host:process:uuid:number`, connections `rlock:host:process`. Of what is given 64 characters count;
-    /// those that are not ASCII letters, digits or one of `-_.@/+=` become `_`.
+    /// Sets this program's name for operators: its holders begin with it (`name:uuid:number`), and servers list its
+    /// connections under it (`CLIENT LIST`). Without a name they use host and process: holders are
+    /// `host:process:uuid:number`, connections `rlock:host:process`. Only the first 64 characters count; characters
+    /// other than ASCII letters, digits and `-_.@/+=` become `_`.
     ///
-    /// It is for people: what makes a holder the only one of its name is the uuid. An empty name leaves it out, for
-    /// holders of 44 bytes or so and for hosts that nobody should know; a server keeps a lock whose holder is longer than
-    /// 64 bytes in a larger form.
+    /// The name is only for people; the uuid makes a holder unique. An empty name leaves it out, for holders of about
+    /// 44 bytes, and if host names must stay private. A server stores a lock in a larger form if its holder is longer
+    /// than 64 bytes.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Does not connect before something is asked for. A server that cannot be reached is then asked again as it is when it
-    /// goes away later, for as long as [`patience`](Self::patience) says; a wrong address shows with the first lock.
+    /// Connects only when the first request is made. Then a server that cannot be reached at the start is treated like
+    /// a later outage, for up to [`patience`](Self::patience); a wrong address shows with the first lock.
     pub fn lazily(mut self) -> Self {
         self.is_lazy = true;
         self
     }
 
-    /// For TLS: the authorities to trust in place of the system's, and the certificate and key by which servers know this
-    /// client that ask for one (`tls-auth-clients yes`, their default), all as PEM. They are for all connections, also
-    /// those to sentinels and to all nodes of a cluster.
+    /// For TLS: the authorities to trust instead of the system's, and the certificate and key for servers that require
+    /// client certificates (`tls-auth-clients yes`, their default), all as PEM. They apply to all connections,
+    /// including those to sentinels and to all nodes of a cluster.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,30 +132,30 @@ impl Options {
         self
     }
 
-    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or an [`Address`]. All addresses are in
-    /// [Topologies](crate#topologies). Whether the server has the module shows with the first lock.
+    /// Connects to one server: `redis://`, `rediss://` (TLS) or `redis+unix://`, or an [`Address`]. All forms are in
+    /// [Topologies](crate#topologies). The first lock shows whether the server has the module.
     ///
     /// # Cancel safety
-    /// Dropped, the connection is closed.
+    /// If dropped, the connection is closed.
     ///
     /// # Errors
     /// [`Configuration`](crate::ErrorKind::Configuration) for an address that cannot be read,
     /// [`Refused`](crate::ErrorKind::Refused) for a wrong password, [`Unavailable`](crate::ErrorKind::Unavailable) if
-    /// nobody answers.
+    /// no server replies.
     pub async fn connect_to(self, address: impl TryInto<Address, Error: Into<Error>>) -> Result<Locks, Error> {
         let address = read(address)?;
         let engine = Engine::at(address, self.settings, secret(), Instant::now());
         self.open(engine, Servers::One).await
     }
 
-    /// Connects to a Redis Cluster, of which some nodes are given. Each lock is asked for at the owner of its slot,
-    /// wherever that moves. TLS, user and password are the first node's, for all.
+    /// Connects to a Redis Cluster, given some of its nodes. Each lock's requests go to the owner of its slot, wherever
+    /// that moves. TLS, user and password are those of the first address, for all nodes.
     ///
     /// # Cancel safety
-    /// As [`connect_to`](Self::connect_to).
+    /// Like [`connect_to`](Self::connect_to).
     ///
     /// # Errors
-    /// As [`connect_to`](Self::connect_to).
+    /// Like [`connect_to`](Self::connect_to).
     pub async fn connect_to_cluster<A: TryInto<Address, Error: Into<Error>>>(
         self,
         nodes: impl IntoIterator<Item = A>,
@@ -165,8 +165,8 @@ impl Options {
         self.open(engine, Servers::Cluster(seeds)).await
     }
 
-    /// Connects to the master of that name that sentinels watch, and to its successor after a failover. `access` is the
-    /// master's: TLS, the user, the password and the database; where it is, the sentinels tell.
+    /// Connects to the master of this name that sentinels watch, and to its successor after a failover. `access` is for
+    /// the master: TLS, user, password and database; the sentinels provide its address.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rlock_client::Error> {
@@ -182,10 +182,10 @@ impl Options {
     /// ```
     ///
     /// # Cancel safety
-    /// As [`connect_to`](Self::connect_to).
+    /// Like [`connect_to`](Self::connect_to).
     ///
     /// # Errors
-    /// As [`connect_to`](Self::connect_to).
+    /// Like [`connect_to`](Self::connect_to).
     pub async fn connect_to_sentinels<A: TryInto<Address, Error: Into<Error>>>(
         self,
         sentinels: impl IntoIterator<Item = A>,
@@ -198,7 +198,7 @@ impl Options {
         self.open(engine, Servers::Sentinels(Box::new(sentinels))).await
     }
 
-    /// Connects, so that a wrong address or password shows at once, unless that was not wanted.
+    /// Connects, so that a wrong address or password shows at once, unless `lazily` was set.
     async fn open(self, engine: Engine, servers: Servers) -> Result<Locks, Error> {
         let names = Names::new(self.name.as_deref());
         let thread = Thread::start()?;
@@ -213,7 +213,7 @@ impl Options {
         let shared = Shared::new(engine, self.settings, &names.holder, dialer, thread, servers);
         match is_cluster {
             _ if self.is_lazy => {}
-            // A node that answers has accepted the password. That each slot's owner is there is not needed yet.
+            // A node that replies has accepted the password. The owners of all slots are not needed yet.
             true => shared.learn(b"").await?,
             false => _ = shared.ask(b"", b"", None, Vec::new()).await?,
         }

@@ -1,5 +1,5 @@
-//! A server of locks for tests: `rlock dev`, the engine of the rlock module on locks in memory. Each test can have its own,
-//! as it starts in some milliseconds.
+//! A lock server for tests: `rlock dev`, the module's engine on locks in memory. It starts in a few milliseconds, so
+//! each test can have its own.
 //!
 //! ```no_run
 //! # async fn ship(_locks: &rlock_client::Locks) -> Result<(), rlock_client::Error> { Ok(()) }
@@ -34,7 +34,7 @@ pub fn serve() -> Server {
 /// The same, with options of `rlock dev`: `["--set", "max-waiters=10"]`.
 ///
 /// # Panics
-/// As [`serve`].
+/// Like [`serve`].
 #[must_use]
 pub fn serve_with(options: &[&str]) -> Server {
     let program = env::var_os("RLOCK_BIN").map(PathBuf::from).or_else(on_path);
@@ -45,20 +45,20 @@ pub fn serve_with(options: &[&str]) -> Server {
     serve_by(&program, options)
 }
 
-/// The same, by this program.
+/// The same, with this program.
 ///
 /// # Panics
-/// As [`serve`].
+/// Like [`serve`].
 #[must_use]
 pub fn serve_by(program: &Path, options: &[&str]) -> Server {
     let mut command = Command::new(program);
-    // The end of its input, which comes with that of this process too, ends the server.
+    // The server ends with its input, which also ends with this process.
     command.args(["dev", "--port", "0", "--until-eof"]).args(options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
     let mut line = String::new();
     if let Some(output) = process.stdout.take() {
-        // What is not said is missing below.
+        // If nothing can be read, the check below fails.
         _ = BufReader::new(output).read_line(&mut line);
     }
     let url = line.trim().to_owned();
@@ -80,7 +80,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It keeps nothing.
+        // It stores nothing.
         _ = self.process.kill();
         _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! The way of an answer to its caller: put there while the engine's lock is held, so that either the answer or the word that
-//! the caller has gone comes first. The caller is woken behind the lock.
+//! Delivers a reply to its caller. It is stored while the engine is locked, so that either the reply or the news that
+//! the caller is gone comes first. The caller is woken after the lock is released.
 
 use crate::lease::Lease;
 use crate::mutex::lock;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// The engine's answer, and what is known of each lease that it has granted: so its caller need not lock the engine.
+/// The engine's reply, and the state of each granted lease, so that the caller need not lock the engine.
 pub(crate) type Told = (Answer, Vec<Arc<Lease>>);
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Resolves with the answer.
+/// Resolves with the reply.
 #[derive(Clone, Default)]
 pub(crate) struct Telling(Arc<Mutex<State>>);
 
@@ -30,7 +30,7 @@ impl Telling {
         state.waker.take()
     }
 
-    /// What was told and not heard.
+    /// A reply that was delivered but not read.
     pub(crate) fn unheard(&self) -> Option<Told> {
         lock(&self.0).told.take()
     }
@@ -48,7 +48,7 @@ impl Future for Telling {
             Some(known) if known.will_wake(context.waker()) => None,
             known => known.replace(context.waker().clone()),
         };
-        // Not under the lock: with a task's last waker a guard may go.
+        // Outside the mutex: dropping a task's last waker may drop a guard.
         drop(state);
         drop(before);
         Poll::Pending

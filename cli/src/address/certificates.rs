@@ -1,4 +1,4 @@
-//! The certificates for TLS, from the files that the arguments name: whom we trust, and who we are.
+//! The certificates for TLS, from the files that the arguments name: trusted authorities, and our own certificate.
 
 use super::place::Address;
 use crate::arguments::Server;

@@ -22,8 +22,7 @@ pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
     opened(address.open(options, certificates, server.connect_timeout).await, address)
 }
 
-/// For those who wait: the connection is part of what they wait for. Under a name, by which others see who holds and who
-/// waits.
+/// For commands that wait: connecting is part of the wait. The name shows other users which program holds or waits.
 pub async fn connect_in_time(name: Option<&str>, server: &Server) -> Result<(Locks, Address), Failure> {
     let (address, certificates) = read(server)?;
     let options = Locks::options().lazily();

@@ -1,8 +1,8 @@
-//! The password, which may be in the environment or in a file, but not on the command line: there everybody on the
-//! machine can read it.
+//! The password. It may be in the environment or in a file, but not on the command line, which every user of the
+//! machine can read.
 //!
-//! If the address names a user, commands run as that user or not at all. Without a password the client would not log
-//! in, and so act as the server's default user, who often may do everything.
+//! If the address names a user, commands run as that user or fail. Without a password the client would not log in, and
+//! act as the server's default user, which often may do everything.
 
 use super::environment::variable;
 use super::place::Address;

@@ -1,4 +1,4 @@
-//! An address that was read: which servers it names, in what way, and as whom they are asked.
+//! A parsed address: its servers, the kind of set-up, and the login.
 
 use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Options, Place};
 use std::fmt;
@@ -58,7 +58,7 @@ impl Address {
         }
     }
 
-    /// A server that those of this address have named, as `host:port` or as a path, asked as they are.
+    /// The same login at a server that this set-up has named, as `host:port` or as a path.
     pub fn of_node(&self, named: &str) -> Self {
         let access = self.access().first().map(|access| (*access).clone()).unwrap_or_default();
         let place = match named.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
@@ -93,7 +93,7 @@ impl Address {
         }
     }
 
-    /// As whom each node is asked.
+    /// The login for each node.
     pub(super) fn access(&self) -> Vec<&Access> {
         match &self.route {
             Route::One(one) => vec![&one.access],

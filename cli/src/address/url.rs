@@ -59,7 +59,7 @@ fn sentinels(address: &str, tls: bool) -> Option<Address> {
     Some(Address { shown, route: Route::Sentinels { sentinels, master, access } })
 }
 
-/// `user:password@` as it is, and what comes after it.
+/// The raw `user:password@`, and the rest.
 fn user_and_rest(address: &str) -> (&str, &str) {
     address.rsplit_once('@').map_or(("", address), |(user, rest)| (&address[..=user.len()], rest))
 }

@@ -1,4 +1,4 @@
-//! What stands below the options of each command: examples and exit codes.
+//! The text below the options of each command: examples and exit codes.
 
 // Lines of at most 80 columns: longer ones are broken in the middle.
 

@@ -222,14 +222,15 @@ pub struct Waiting {
 
 /// Take a lock for several commands of a script
 ///
-/// Waits for the lock KEY, prints lines for a shell that name its holder and, with --token, its fencing token, and exits. Then nobody
-/// renews the lease, and nothing stops the script when the lease ends: choose one that is longer than the script, renew it with
-/// `rlock renew`, and look at the code of `rlock unlock`. Where the script can be one command, `rlock run` is safer.
+/// Waits for the lock KEY, prints lines for a shell that name its holder and, with --token, its fencing token, and
+/// exits. After that no process renews the lease, and nothing stops the script when it ends: choose a lease longer than
+/// the script, renew it with `rlock renew`, and check the exit code of `rlock unlock`. If the script can be one
+/// command, `rlock run` is safer.
 #[derive(Args, Debug)]
 pub struct Lock {
     #[command(flatten)]
     pub wish: Wish,
-    /// How long the lock is held if nobody unlocks or renews it
+    /// How long the lock is held unless it is unlocked or renewed
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub lease: Duration,
     /// Print the text by which `rlock adopt` or a client goes on with the lock, within --lease, in place of the lines
@@ -259,18 +260,18 @@ pub struct Renew {
     pub key: OsString,
     #[command(flatten)]
     pub of: Of,
-    /// How long the lock is held from now on if nobody unlocks or renews it
+    /// How long the lock is held from now on unless it is unlocked or renewed
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub lease: Duration,
 }
 
-// Whose lock it is. No doc comment, which would become the command's.
+// The holder of the lock. No doc comment: it would become the command's.
 #[derive(Args, Debug)]
 pub struct Of {
     /// KEY names several locks, divided by commas, as for `rlock lock --all`
     #[arg(long)]
     pub all: bool,
-    /// The holder, or all that `rlock lock` has printed [otherwise RLOCK_HOLDER]
+    /// The holder, or everything that `rlock lock` has printed [otherwise RLOCK_HOLDER]
     #[arg(conflicts_with_all = ["token_file", "token_fd"])]
     pub holder: Option<OsString>,
     /// The file that `rlock lock` wrote; `unlock` removes it
@@ -281,11 +282,11 @@ pub struct Of {
     pub token_fd: Option<RawFd>,
 }
 
-/// Hold a lock until you say so
+/// Hold a lock until stopped
 ///
-/// Waits for the lock KEY, prints the same lines as `rlock lock`, and holds the lock, whose lease it renews, until it is
-/// sent INT (Ctrl-C), TERM, HUP or QUIT, or until its input ends; /dev/null does not count as one. Then the lock is
-/// released.
+/// Waits for the lock KEY, prints the same lines as `rlock lock`, and holds the lock and renews its lease until it gets
+/// INT (Ctrl-C), TERM, HUP or QUIT, or until its input ends (/dev/null does not count as input). Then it releases the
+/// lock.
 #[derive(Args, Debug)]
 pub struct Hold {
     #[command(flatten)]
@@ -327,8 +328,8 @@ pub struct Inspect {
 
 /// Free a lock by force
 ///
-/// The next waiter gets the lock at once. The former holders are not told; they find out when they renew their lease,
-/// within a third of it, and may go on working until then. It is safer to stop the program that holds the lock.
+/// The next waiter gets the lock at once. The former holders find out when they renew their lease, within a third of
+/// it, and may go on working until then. It is safer to stop the program that holds the lock.
 #[derive(Args, Debug)]
 pub struct Break {
     /// The lock's name
@@ -343,8 +344,8 @@ pub struct Break {
 
 /// List the sessions by which clients wait, or end one
 ///
-/// Each process has one session at a server, which has its waits; those with the most waits come first. If one is ended,
-/// its waits leave their queues, and its process may open another.
+/// Each process has one session at a server, which has its waits; the sessions with the most waits come first. If a
+/// session is ended, its waits leave their queues, and its process may open another.
 #[derive(Args, Debug)]
 pub struct Sessions {
     /// End the session with this ID; in a cluster by the address of its node
@@ -386,12 +387,12 @@ pub struct Top {
 
 /// Find out which failure would lose a lock or stop all
 ///
-/// Looks at each server of the address, at its replicas and at its sentinels: their settings, whether those fit
-/// together, and whether each hears of the others. Says what is wrong in plain words, and the line that mends it.
-/// Changes nothing. What this user may not read is told as not known, and does not count as fine.
+/// Checks each server of the address, its replicas and its sentinels: their settings, whether those fit together, and
+/// whether the servers can reach each other. Reports what is wrong in plain words, with the line that fixes it. Changes
+/// nothing. Settings that this user may not read are reported as unknown, and do not count as fine.
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Say it in a few lines: each server, how many hold and wait, and what is wrong, without what mends it
+    /// Short form: each server, how many hold and wait, and what is wrong, without the fixes
     #[arg(long)]
     pub short: bool,
     /// Print JSON, for programs
@@ -431,9 +432,9 @@ pub struct Drill {
 
 /// Serve locks from memory, for tests and tutorials
 ///
-/// The engine of the rlock module behind a port, without Redis. It knows all commands of rlock, and the few others that
-/// clients of rlock and tests of locks need. It keeps nothing, and is not for production. The first line on stdout is its
-/// address.
+/// The engine of the rlock module behind a port, without Redis. It supports all commands of rlock, and the few others
+/// that clients of rlock and tests of locks need. It stores nothing, and is not for production. The first line on
+/// stdout is its address.
 #[derive(Args, Debug)]
 pub struct Dev {
     /// The port to listen on; 0: any that is free

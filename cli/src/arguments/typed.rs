@@ -32,7 +32,7 @@ pub fn read() -> Result<Arguments, Failure> {
     Ok(read)
 }
 
-/// `rlock run -- env true` would take `env` for KEY. A KEY that begins with a dash can only stand there.
+/// `rlock run -- env true` would take `env` for KEY. A KEY that begins with a dash can only be there.
 fn must_name_key_before_cmd(command: &Command, typed: &[OsString]) -> Result<(), Failure> {
     let (name, key, work) = match command {
         Command::Run(Run { wish, work, .. }) => ("run", &wish.key, work),
@@ -48,8 +48,8 @@ fn must_name_key_before_cmd(command: &Command, typed: &[OsString]) -> Result<(),
     Ok(())
 }
 
-/// `-h` with a host, as for `redis-cli`, would print the help and look like success; and so would help where a command is to be
-/// run, which cron would take for done.
+/// `-h` with a host, as for `redis-cli`, would print the help and look like success; so would help when a command
+/// should run: cron would take it for done.
 fn must_only_ask_for_help(typed: &[OsString], known: &clap::Command) -> Result<(), Failure> {
     let own: Vec<_> = typed.iter().take_while(|word| *word != "--").collect();
     let behind = own.iter().position(|word| *word == "-h").and_then(|place| own.get(place + 1));
@@ -77,7 +77,8 @@ fn unknown(error: &clap::Error) -> Failure {
     }
 }
 
-/// `rlock help run` is `rlock run --help`. Not a command of its own, which would be listed and completed beside the others.
+/// `rlock help run` is `rlock run --help`. It is not a separate command, which would be listed and completed with the
+/// others.
 fn as_an_option(mut typed: Vec<OsString>) -> Vec<OsString> {
     if typed.get(1).is_some_and(|first| first == "help") {
         typed.remove(1);

@@ -27,7 +27,7 @@ pub fn run(state: &mut State, id: u64, name: &str, words: &[Vec<u8>], replies: &
         ("INFO", sections) => _ = replies.bulk(info::report(state, sections)),
         ("ROLE", []) => _ = replies.array(3).bulk("master").number(0).array(0),
         ("TIME", []) => time(state, replies),
-        // As to what it is not told, a client takes every command as it is.
+        // A client without this information sends every command unchanged.
         ("COMMAND", [what, ..]) if what.eq_ignore_ascii_case(b"COUNT") => _ = replies.number(0),
         ("COMMAND", [what, ..]) if what.eq_ignore_ascii_case(b"DOCS") => _ = replies.map(0),
         ("COMMAND", _) => _ = replies.array(0),

@@ -1,5 +1,4 @@
-//! One client's connection: what it sends is read and run in order, and what is to be sent to it is written, while it waits
-//! for a lock as well.
+//! One client's connection: runs its requests in order, and writes its replies, also while it waits for a lock.
 
 use super::server::{Next, Shared};
 use rlock_sim::resp::Requests;
@@ -7,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Behind a wait a client may send no more than this.
+/// The maximum that a client may send while it waits.
 const UNREAD_MAX: usize = 8 * 1_024 * 1_024;
 
 /// Serves a client until one of the two closes the connection.
@@ -34,7 +33,7 @@ pub async fn serve(shared: Rc<Shared>, stream: impl AsyncRead + AsyncWrite, addr
     shared.change(|state| state.close(id));
 }
 
-/// Runs what has come. Returns whether the connection is to go on.
+/// Runs the requests that have come. Returns whether the connection goes on.
 async fn run_all(shared: &Rc<Shared>, id: u64, requests: &mut Requests) -> bool {
     while !shared.state.borrow().is_blocked(id) {
         match requests.next_command() {

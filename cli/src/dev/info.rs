@@ -3,10 +3,10 @@
 use super::server::State;
 use std::fmt::Write;
 
-/// The server whose commands it has.
+/// The server version whose commands it has.
 pub const REDIS_VERSION: &str = "7.2.0";
 
-/// As the module tells its own: 100 is 0.1.0.
+/// The version in the module's format: 100 is 0.1.0.
 pub fn module_version() -> i64 {
     let parts = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap_or(0));
     parts.fold(0, |version: i64, part: i64| version * 100 + part)
@@ -15,7 +15,7 @@ pub fn module_version() -> i64 {
 /// Names and values.
 type Lines = Vec<(String, String)>;
 
-/// A name, a title, and what is told.
+/// A name, a title, and its content.
 type Section = (&'static str, &'static str, fn(&State) -> Lines);
 
 pub fn report(state: &State, wanted: &[Vec<u8>]) -> String {
@@ -74,7 +74,7 @@ fn command_stats(state: &State) -> Lines {
     state.calls.iter().map(line).collect()
 }
 
-/// All that the module tells.
+/// The module's own section.
 fn rlock(state: &State) -> Lines {
     let (engine, now) = (&state.node.engine, state.node.now());
     let counted = engine.counters;

@@ -1,4 +1,4 @@
-//! The few plain commands that a test needs as well as locks: to inspect keys, and to delete locks that others hold.
+//! The few plain commands that tests need as well as locks: to inspect keys, and to delete other clients' locks.
 
 use super::clients::wrong_arity;
 use super::server::Done;

@@ -28,7 +28,7 @@ use users::Users;
 
 const BANNER: &str = "rlock dev: a server for tests and tutorials. It keeps nothing, and is not for production.";
 
-/// Serves until it is told to end.
+/// Serves until it is stopped.
 pub async fn dev(args: &Dev) -> Result<u8, Failure> {
     let mut signals = Signals::take(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     let place = (args.address, args.port);

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 pub struct Shared {
     pub state: RefCell<State>,
-    /// The time at which the engine is to be woken may have changed.
+    /// The time of the engine's next step may have changed.
     pub is_changed: Notify,
 }
 
@@ -54,7 +54,7 @@ pub enum Done {
 }
 
 impl Shared {
-    /// Changes the state, and does all that follows.
+    /// Changes the state, and executes the consequences.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.borrow_mut();
         state.set_clocks();
@@ -64,7 +64,7 @@ impl Shared {
         result
     }
 
-    /// Wakes the engine whenever it wants to be.
+    /// Wakes the engine when it is due.
     pub async fn wake_in_time(&self) {
         loop {
             let wakes_in = self.state.borrow().wakes_in();
@@ -115,7 +115,7 @@ impl State {
         self.node.close(id);
     }
 
-    /// What is to be sent to a client, and whether it is to be cut off then. None for one that is gone.
+    /// What to send to a client, and whether to disconnect it afterwards. `None` if the client is gone.
     pub fn take_replies(&mut self, id: u64) -> Option<(Vec<u8>, bool)> {
         let closes = self.connections.get(&id)?.closes;
         Some((std::mem::take(&mut self.node.clients.get_mut(&id)?.replies.bytes), closes))
@@ -182,7 +182,7 @@ impl State {
         self.node.set_clocks(us, steady);
     }
 
-    /// When the engine is to be woken.
+    /// The time to the engine's next step.
     fn wakes_in(&self) -> Option<Duration> {
         let at = self.node.wakes_at()?;
         Some(Duration::from_millis(u64::try_from(at.saturating_sub(self.node.now())).unwrap_or(0)))
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Sends a message to all that listen, and returns how many these are.
+    /// Sends a message to all subscribers, and returns their number.
     pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
         let mut told = 0;
         for (id, connection) in &self.connections {

@@ -1,5 +1,4 @@
-//! Users: who may log in with which password, and what each may ask for. Of the rules of ACL SETUSER only those that a test
-//! of locks needs.
+//! Users, their passwords and their permissions. Only the rules of ACL SETUSER that a test of locks needs.
 
 use rlock_sim::HasUser;
 use std::cell::RefCell;
@@ -22,11 +21,11 @@ struct User {
 
 pub const DEFAULT: &[u8] = b"default";
 
-/// Whoever is logged in may always ask these.
+/// Commands that every logged-in user may run.
 const ALWAYS: [&str; 4] = ["AUTH", "HELLO", "QUIT", "RESET"];
 
 impl Users {
-    /// The user `default` alone, who may do everything.
+    /// Only the user `default`, with all permissions.
     pub fn with_password(password: Option<&str>) -> Self {
         let users = Self::default();
         let password = password.map_or_else(|| "nopass".to_owned(), |password| format!(">{password}"));
@@ -36,7 +35,7 @@ impl Users {
         users
     }
 
-    /// Whether a user of a name is there, for as long as anybody asks.
+    /// Whether users exist, for as long as the engine asks.
     pub fn are_there(&self) -> HasUser {
         let all = Rc::clone(&self.all);
         Box::new(move |name| all.borrow().contains_key(name))

@@ -1,4 +1,4 @@
-//! What a check has found: which failure it is about, in plain words, at which servers, and the line that mends it.
+//! A check's result: the failure that it is about, in plain words, the servers, and the line that fixes it.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,7 +7,7 @@ pub enum Level {
     Wrong,
     /// It could not be looked at, so it may be wrong.
     Unknown,
-    /// It is as it was chosen to be, and that has its price.
+    /// A deliberate choice that has a cost.
     Note,
 }
 

@@ -1,7 +1,8 @@
-//! `rlock doctor`: which failure would lose a lock, let two hold it, or stop all; and the line that mends each.
+//! `rlock doctor`: finds the failures that would lose a lock, let two clients hold it, or stop everything, and prints
+//! the line that fixes each.
 //!
-//! Three parts: `tour` and `visit` read, `checks` judge what was read, `report` says it. So each check is tried without
-//! a server.
+//! In three parts: `tour` and `visit` read, `checks` judge the readings, `report` prints. So each check can be tested
+//! without a server.
 
 mod checks;
 mod finding;

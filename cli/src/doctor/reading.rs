@@ -1,22 +1,22 @@
-//! What the doctor has read of a set-up. What could not be read is there as the reason why: the checks say nothing
-//! about it, but for the one that names it as not known.
+//! What the doctor has read of a set-up. Where that failed, the reason is stored: only the check for unknown settings
+//! reports it.
 
 use crate::address::Way;
 use crate::greeting::Greeting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a server has told, or why it has not.
+/// What a server has reported, or why it has not.
 pub type Told<T> = Result<T, String>;
 
 pub struct Reading {
     pub way: Way,
-    /// The scheme of an address of one of its servers, and whom they are asked as.
+    /// The scheme of its servers' addresses, and the login.
     pub scheme: &'static str,
     pub user: String,
-    /// Those with data: masters and what follows them.
+    /// The servers with data: masters and replicas.
     pub nodes: Vec<Node>,
-    /// Those that the address names, if it names any.
+    /// The sentinels that the address names, if any.
     pub sentinels: Vec<Sentinel>,
     /// What the nodes of a cluster say of it, each by its address.
     pub cluster: Vec<(String, Told<Lines>)>,
@@ -27,7 +27,7 @@ pub struct Node {
     pub address: String,
     /// The address of the one that it follows. `None`: it is a master.
     pub follows: Option<String>,
-    /// Others say that it is down.
+    /// Other servers say that it is down.
     pub is_down: bool,
     /// An error: it does not answer.
     pub seen: Told<Seen>,

@@ -32,7 +32,7 @@ pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
     text
 }
 
-/// In a few lines, with each server and how many hold and wait, and without the lines that mend.
+/// The short form: each server, how many hold and wait, and findings without their fixes.
 pub fn short(at: &Address, reading: &Reading, held: &Glance, findings: &[Finding]) -> String {
     let mut text = format!("{at}: {}, {}, {}\n\n", parts(reading), waiting(reading), held_by(held));
     let mut table = Table::new(["SERVER", "ROLE", "VERSION", "MODULE"], &[]);
@@ -74,13 +74,13 @@ fn held_by(held: &Glance) -> String {
     }
 }
 
-/// Of the masters: replicas do not know. `None`, if one of them does not tell.
+/// The sum over the masters: replicas do not know. `None` if one of them does not report it.
 fn sum(reading: &Reading, name: &str) -> Option<u64> {
     let told: Option<Vec<_>> = reading.masters().map(|node| node.info()?.number(name)).collect();
     told.filter(|told| !told.is_empty()).map(|told| told.iter().sum())
 }
 
-/// Without what mends it.
+/// Without the fix.
 fn line(Finding { level, at, what, .. }: &Finding) -> String {
     let servers = at.iter().map(|address| shown::line(address)).collect::<Vec<_>>().join(", ");
     format!("{}: {servers}: {}", level.word(), shown::line(what))

@@ -1,5 +1,5 @@
-//! Who belongs to a set-up, found from its address: masters from the sentinels or the cluster, and replicas from those
-//! who know them. Each is then visited by itself, all at the same time.
+//! Finds the members of a set-up from its address: masters from the sentinels or the cluster, and replicas from the
+//! servers that know them. Then visits all of them at the same time.
 
 use super::reading::{Lines, Node, Reading, Sentinel};
 use super::visit::{Visitor, ask, text};
@@ -74,7 +74,7 @@ async fn sentinels(visitor: &Visitor, at: &Address) -> (Vec<Sentinel>, Vec<(Stri
     (sentinels, replicas)
 }
 
-/// A master, and who follows it by its own word or by that of the sentinels; or a replica, with whom it follows.
+/// A master, and its replicas by its own report or the sentinels'; or a replica and its master.
 async fn with_replicas(visitor: &Visitor, at: &Address, master: &str, watched: Vec<(String, bool)>) -> Vec<Known> {
     let info = match visitor.open(&at.of_node(master)).await {
         Ok(server) => ask(&server, &["INFO", "replication"]).await.ok(),
@@ -107,7 +107,7 @@ pub fn replica(line: &str) -> Option<String> {
     Some(format!("{}:{}", part("ip")?, part("port")?))
 }
 
-/// From the first one that tells it. If none does, the masters are all that is known.
+/// From the first one that reports them. If none does, only the masters are known.
 async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String]) -> Vec<Known> {
     for master in masters {
         if let Ok(server) = visitor.open(&at.of_node(master)).await {
@@ -120,8 +120,8 @@ async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String
     masters.iter().map(|address| Known { address: address.clone(), follows: None, is_down: false }).collect()
 }
 
-/// Those that have slots or follow one that has: `id ip:port@bus,host flags master ping pong epoch link slot …`.
-/// Before it has met another one, a node does not know its own address: it is `asked`.
+/// The nodes that have slots, or follow one with slots: `id ip:port@bus,host flags master ping pong epoch link slot …`.
+/// Until a node has met another one, it does not know its own address: then it is `asked`.
 fn nodes_in(told: &str, asked: &str) -> Vec<Known> {
     let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split(' ').collect()).collect();
     let lines = lines.into_iter().filter(|words| words.len() >= 8 && !words[2].contains("noaddr"));
@@ -143,7 +143,7 @@ fn nodes_in(told: &str, asked: &str) -> Vec<Known> {
 async fn views(visitor: &Visitor, at: &Address, nodes: &[Known]) -> Vec<(String, Result<Lines, String>)> {
     let mut views = Vec::new();
     for Known { address, .. } in nodes.iter().filter(|node| !node.is_down) {
-        // One that does not answer is told of as such.
+        // One that does not reply is reported as such.
         if let Ok(server) = visitor.open(&at.of_node(address)).await {
             views.push((address.clone(), view(&server).await));
         }

@@ -22,7 +22,7 @@ const SETTINGS: [&str; 10] = [
     "save",
 ];
 
-/// The shortest of so many answers tells the time best.
+/// Of this many replies, the quickest gives the best time.
 const CLOCK_READINGS: usize = 3;
 
 /// How servers are reached, and since when.
@@ -46,7 +46,7 @@ impl Visitor {
         let server = self.open(at).await.map_err(|error| error.reason())?;
         let greeting = match server.command("HELLO", &["HELLO"]).await {
             Ok(reply) => greeting::read(reply).ok_or_else(|| "HELLO has an answer that is none".to_owned()),
-            // Nor will it answer the next question.
+            // It would not reply to the next request either.
             Err(error) if error.code().is_none() => return Err(error.reason()),
             Err(error) => Err(error.reason()),
         };

@@ -78,7 +78,7 @@ impl Ledger {
         pages.fallen += usize::from(has_fallen);
     }
 
-    /// The present holders are those before the cut.
+    /// The current holders are those before the cut.
     pub fn begin(&self, side_of: impl Fn(usize) -> Side) {
         for (place, record) in self.pages().records.iter_mut().enumerate() {
             record.first = record.held.first().map(|guard| (side_of(place), guard.clone()));

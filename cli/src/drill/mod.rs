@@ -1,8 +1,8 @@
-//! `rlock drill`: has the master cut off, and counts the locks that two clients hold at one time.
+//! `rlock drill`: cuts off the master, and counts the locks that two clients hold at the same time.
 //!
-//! Clients of both sides run in this process. Those of the cut-off side know the address of the master alone; those of the
-//! rest find the next master as every client does. Clients of both sides wait for each lock, so that a lock that either side
-//! grants too soon has two holders here, too.
+//! Clients of both sides run in this process. Those of the cut-off side know only the master's address; those of the
+//! rest find the next master as every client does. Clients of both sides wait for each lock, so a lock that either side
+//! grants too early has two holders in this process.
 
 mod ledger;
 mod report;
@@ -186,7 +186,8 @@ impl<'a> Stage<'a> {
     }
 
     async fn take_locks(&mut self) -> Result<(), Failure> {
-        // What the servers refuse, such as a lease longer than the grace, they refuse the first one, too.
+        // If the servers refuse anything, for example a lease longer than the grace, they refuse it to the first
+        // client.
         let first =
             self.rest.lock(format!("{}:first", self.tag)).lease(self.args.lease).acquire_timeout(UNTIL_HELD).await;
         drop(first.map_err(|error| Failure::of_the_server(&self.at, &error))?);
@@ -247,8 +248,8 @@ impl<'a> Stage<'a> {
         run(self.args.heal.as_deref(), &self.at).await
     }
 
-    /// Has the master cut off, and asks it for more locks, of which no replica learns, until clients of the rest find another
-    /// one. Returns when the cut began.
+    /// Cuts off the master, and requests more locks from it, which no replica learns about, until clients of the rest
+    /// find another master. Returns when the cut began.
     async fn until_replaced(&mut self) -> Result<Option<Instant>, Failure> {
         self.is_cut = true;
         match &self.args.cut {
@@ -322,7 +323,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Runs an operator's command. Its output is no part of ours.
+/// Runs an operator's command. Its output is not ours.
 async fn run(line: Option<&str>, at: &Address) -> Result<(), Failure> {
     let Some(line) = line else { return Ok(()) };
     let mut command = Command::new("sh");

@@ -1,7 +1,7 @@
-//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, which cannot be one CMD.
+//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script that cannot be one CMD.
 //!
-//! Nobody renews its lease meanwhile, and nobody is there to stop the script when it is over. So the lease has to be
-//! named; and whoever unlocks learns whether the lock was held until then.
+//! In the meantime no process renews its lease or stops the script when it ends. So the lease has to be given, and
+//! `unlock` reports whether the lock was held until then.
 
 pub mod token;
 
@@ -35,7 +35,7 @@ pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
         return detach(held, &place, server).await;
     }
     if let Err(failure) = place.write(&token::lines(&held)) {
-        // Nobody could unlock it.
+        // No process could unlock it.
         let _ = held.guard.release().await;
         return Err(failure);
     }

@@ -1,8 +1,8 @@
-//! Where the holder and the fencing token are kept between `rlock lock` and `rlock unlock`: in lines that a shell can read
-//! in with `.` or `eval`, in a file, a file descriptor, or on stdout. The last one hands them to what the shell starts.
+//! Where the holder and the fencing token are kept between `rlock lock` and `rlock unlock`: as lines for a shell's `.`
+//! or `eval`, in a file, at a file descriptor, or on stdout. The lines export them to the shell's child processes.
 //!
-//! A file belongs to one script. One that is there is another script's, which would unlock what is ours, or is left from
-//! one that was killed; only an empty one is taken, as `mktemp` makes it.
+//! A file belongs to one script. An existing file belongs to another script, which would unlock our lock, or is left
+//! over from a killed one; only an empty file is accepted, as `mktemp` makes it.
 
 use crate::arguments::{Lock, Of};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ const LONGEST: u64 = 4_096;
 const HOLDER: &str = "RLOCK_HOLDER=";
 
 impl Place {
-    /// Looks whether it can be written to, before anybody waits.
+    /// Checks that it can be written before waiting.
     pub fn of(args: &Lock) -> Result<Self, Failure> {
         let Some(path) = &args.token_file else { return Ok(Self::Descriptor(args.token_fd.unwrap_or(STDOUT))) };
         must_be_free(path)?;
@@ -61,7 +61,7 @@ pub fn lines(held: &Held) -> String {
     }
 }
 
-/// All of it or nothing, for nobody else to read.
+/// Writes all of it or nothing, readable only for this user.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -117,7 +117,7 @@ pub fn holder(of: &Of) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// What it was for is no more.
+/// The lock is over.
 pub fn is_over(of: &Of) -> Result<(), Failure> {
     let Some(path) = &of.token_file else { return Ok(()) };
     match std::fs::remove_file(path) {
@@ -135,6 +135,6 @@ fn read(from: impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn open(descriptor: RawFd) -> ManuallyDrop<File> {
-    // SAFETY: it was open when the arguments were read, before anything of ours, and it is not closed here.
+    // SAFETY: it was open when the arguments were read, before we opened any file, and it is not closed here.
     ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })
 }

@@ -1,4 +1,4 @@
-//! The locks to be listed. One node of a cluster that does not answer must not hide what the others have.
+//! Finds the locks to list. A node of a cluster that does not reply must not hide the other nodes' locks.
 
 use crate::arguments::Ls;
 use crate::operators::{self, Inspection, Queue, Unanswered};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use tokio::task::JoinSet;
 
-/// As many as the server tells of.
+/// The server's limit.
 const QUEUES_MAX: usize = 10_000;
 
 pub struct Row {
@@ -29,7 +29,7 @@ pub struct Found {
     pub hidden: usize,
 }
 
-/// Those of each master that answers. Of a server that is no part of a cluster the error is all that there is to say.
+/// From each master that replies. For a single server, its error is the result.
 pub async fn find(args: &Ls, locks: &Locks, in_cluster: bool) -> Result<Found, Unanswered> {
     let mut looks = JoinSet::new();
     for master in locks.masters().await? {
@@ -77,7 +77,7 @@ fn limit(args: &Ls) -> usize {
 }
 
 impl Found {
-    /// Those with a queue come first, longest queue first; the others by name.
+    /// Locks with a queue come first, longest queue first; the others by name.
     fn in_order(mut self, limit: usize) -> Self {
         self.rows.sort_by(|one, other| {
             let by_queue = |row: &Row| Reverse(row.queue.as_ref().map(|queue| (queue.waiters, queue.oldest_wait)));
@@ -100,7 +100,7 @@ fn rows(queues: Vec<Queue>, mut held: HashMap<Vec<u8>, Inspection>) -> Vec<Row> 
     rows
 }
 
-/// Those that the look through the keys did not come to, or was not begun for.
+/// Inspects the locks that the search did not reach, or that were not searched for.
 async fn look_at_the_others(locks: &Locks, rows: &mut [Row]) -> Result<(), Unanswered> {
     let others: Vec<_> = rows.iter().filter(|row| row.lock.is_none()).map(|row| row.key.clone()).collect();
     let mut known = operators::known(locks, others).await?;

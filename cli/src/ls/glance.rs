@@ -1,6 +1,5 @@
-//! Whether locks are held while nobody waits, for whoever sees an empty list. The server keeps no list of them, and
-//! nobody has asked to look through all keys: so it is a glance at some of them, and what it did not see it does not
-//! claim.
+//! Whether locks are held while nothing waits, for users that see an empty list. The server has no list of held locks,
+//! and a full search was not requested: so this checks some keys, and claims nothing about the others.
 
 use crate::inspect::may_be_data;
 use crate::operators::{Search, Unanswered};
@@ -21,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Glance {
     pub held: usize,
-    /// Whether all that could be a lock was looked at.
+    /// Whether every possible lock was checked.
     pub complete: bool,
 }
 
@@ -52,7 +51,7 @@ async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Un
     Ok(())
 }
 
-/// What comes after "nobody waits for a lock".
+/// The words after "nobody waits for a lock".
 pub fn words(seen: &Glance) -> String {
     match seen {
         Glance { held: 0, complete: true } => ", and none is held".to_owned(),

@@ -1,4 +1,4 @@
-//! `rlock ls`: the locks that somebody waits for; with `--held` those that are held, too.
+//! `rlock ls`: the locks that have waiters; with `--held` also those that are held.
 
 mod find;
 mod glance;

@@ -1,7 +1,7 @@
 //! `rlock once`: one caller runs CMD, whose output is the answer for every caller.
 //!
-//! - The answer is printed when it is stored, and not before: a caller that prints it has the same as all others.
-//! - CMD is run as `rlock run` does it, but for its stdout.
+//! - The answer is printed only when it is stored: a caller that prints it has the same answer as all others.
+//! - CMD runs as in `rlock run`, except for its stdout.
 
 mod output;
 
@@ -32,7 +32,7 @@ struct Caller<'a> {
 
 pub async fn once(args: &Once, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.key, false)?;
-    // Required, unless the answer is to be removed.
+    // Required, except for removing the answer.
     let Some(keep) = args.keep else { return forget(args, server).await };
     wait::must_tell_busy(&args.waiting, "the answer were empty")?;
     let job = Job { key: &args.key, work: &args.work, program: Program::find(&args.work)?, secret: None };

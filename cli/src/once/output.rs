@@ -1,7 +1,7 @@
-//! CMD's standard output, as it becomes the answer.
+//! CMD's standard output, which becomes the answer.
 //!
-//! It is read by a task of its own for as long as CMD runs, also while CMD is being ended: a pipe that nobody reads would
-//! stop CMD. The answer ends with CMD: a process that CMD left in the background may keep the pipe open for ever.
+//! A task reads it while CMD runs, also while CMD is being ended: an unread pipe would stop CMD. The answer ends with
+//! CMD: a process that CMD left in the background may keep the pipe open for ever.
 
 use crate::failure::Failure;
 use std::fs::File;
@@ -31,7 +31,7 @@ impl Output {
         Ok((Self { cmd_ended, read: tokio::spawn(read(receiver, told)) }, stdout.into()))
     }
 
-    /// All that CMD has written, now that it has ended. If that is longer than `LONGEST`, a part of it that is longer, too.
+    /// CMD's output, after CMD has ended. If it exceeds `LONGEST`, only a part of it, which also exceeds that.
     pub async fn end(self) -> Result<Vec<u8>, Failure> {
         let _ = self.cmd_ended.send(());
         let bytes = self.read.await.map_err(|error| Failure::system(error.to_string()))?;

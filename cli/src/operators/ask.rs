@@ -1,6 +1,6 @@
-//! A command that only reads, to the server that has a lock, or to each master, which answers for its own locks.
+//! A read-only command, for the server of a lock, or for each master, which reports its own locks.
 //!
-//! A connection that had broken, perhaps unnoticed for long, says nothing about the server: then it is sent once more.
+//! A connection that broke, perhaps unnoticed for long, says nothing about the server: then the command is sent again.
 
 use rlock_client::{Error, Locks, Master, Reply};
 use std::error::Error as _;
@@ -34,7 +34,7 @@ pub async fn of_each(masters: &[Master], command: &[&str]) -> Result<Vec<(Master
     asked.join_all().await.into_iter().collect()
 }
 
-/// It broke at once; that nobody has answered in time is something else.
+/// It broke at once. A timeout is something else.
 fn is_a_broken_connection(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     error.is_unavailable() && cause.is_some_and(|cause| cause.kind() != io::ErrorKind::TimedOut)

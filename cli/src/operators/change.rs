@@ -1,12 +1,12 @@
-//! What changes something. It is sent once, since nobody knows what became of it if no answer comes.
+//! Commands that change something. They are sent once, because without a reply their outcome is unknown.
 
 use super::ask;
 use super::unanswered::Unanswered;
 use rlock_client::{Locks, Reply};
 use std::time::Duration;
 
-/// Frees a lock of either kind, whoever holds it: its holders find out with their next renewal, and the next waiters
-/// get it at once. Returns whether there was a lock.
+/// Frees a lock of any kind, whatever its holders: they find out with their next renewal, and the next waiters get the
+/// lock at once. Returns whether there was a lock.
 pub async fn break_lock(locks: &Locks, key: &[u8]) -> Result<bool, Unanswered> {
     match locks.command(key, &[b"RLOCK.BREAK".as_slice(), key]).await? {
         Reply::Int(broken) => Ok(broken != 0),
@@ -14,8 +14,8 @@ pub async fn break_lock(locks: &Locks, key: &[u8]) -> Result<bool, Unanswered> {
     }
 }
 
-/// Releases all that this holder has of a lock, whichever process acquired it. Returns whether it had anything. A plain
-/// lock's has no word for the side, so it is for both.
+/// Releases all holds of this holder, whichever process acquired them. Returns whether there were any. For a plain lock
+/// no side is given, which means both.
 pub async fn release_of(locks: &Locks, key: &[u8], holder: &[u8]) -> Result<bool, Unanswered> {
     match locks.command(key, &[b"RLOCK.RELEASE".as_slice(), key, holder, b"ALL"]).await? {
         Reply::Int(_) => Ok(true),

@@ -1,5 +1,4 @@
-//! Replies that are maps. What is not as expected is `None`: a field that an older module does not tell, one that is nil,
-//! and one of another type.
+//! Replies that are maps. An unexpected field is `None`: missing in an older module's reply, nil, or of another type.
 
 use rlock_client::Reply;
 use std::collections::HashMap;

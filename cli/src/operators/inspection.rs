@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// Which kind of lock, if somebody holds it.
+    /// The kind of lock, if it is held.
     pub kind: Option<Kind>,
-    /// What is left of the lease; `None` without one, or if nobody holds it.
+    /// The time until the lease ends; `None` without a lease, or if the lock is free.
     pub time_left: Option<Duration>,
     /// How many hold it. A holder with both sides of a read-write lock counts for two.
     pub holder_count: usize,
@@ -22,14 +22,13 @@ pub struct Inspection {
     pub fencing_token: Option<u64>,
     /// The stored answer of `rlock once`, if there is one.
     pub answer: Option<Answer>,
-    /// Whether the server knows who waits: a replica does not, and says that nobody does.
+    /// Whether the server knows the waiters: a replica does not, and reports none.
     pub knows_waiters: bool,
     /// How many wait.
     pub waiter_count: usize,
     /// The first of them, in the order in which they will get it.
     pub waiters: Vec<Waiter>,
-    /// For how long nobody is let in, whoever holds it or not: the server was started, or has become a master. `None`: it
-    /// lets in.
+    /// How long the server will grant nothing, because it was started or became a master. `None`: it grants.
     pub grace_left: Option<Duration>,
 }
 
@@ -62,7 +61,7 @@ pub struct Holder {
     pub side: HoldSide,
     /// How often it has taken it.
     pub count: u64,
-    /// What is left of its own lease; `None` if there is none, or if the server did not look.
+    /// The time until its own lease ends; `None` if it has none, or if the server did not check.
     pub time_left: Option<Duration>,
 }
 
@@ -72,13 +71,13 @@ pub struct Waiter {
     /// Any bytes.
     pub holder: Vec<u8>,
     pub side: HoldSide,
-    /// How many permits there are, as far as it is concerned, if it wants one.
+    /// The number of permits by this waiter's request, if it waits for one.
     pub limit: Option<u64>,
     /// How many locks it waits for at once, if it is more than this one.
     pub keys: Option<u64>,
     /// Its connection's id, as in `CLIENT LIST`; of a session that of its last connection. `None` if that is closed.
     pub client_id: Option<u64>,
-    /// Where it is connected from, if the server can tell.
+    /// Its client's address, if the server reports it.
     pub address: Option<String>,
     /// The first bytes of the name of the session that waits by a ticket. `None`: a client that is blocked.
     pub session: Option<Vec<u8>>,
@@ -93,8 +92,8 @@ pub struct Waiter {
     pub gives_up_in: Option<Duration>,
 }
 
-/// Who holds this lock, since when each waiter waits for it, and how long all of it lasts. Of the holders and of the
-/// waiters at most `count` are told (1 to 10,000); how many there are is told whole.
+/// A lock's holders, the waiting time of each waiter, and the remaining times. At most `count` holders and waiters are
+/// returned (1 to 10,000), with their total numbers.
 pub async fn inspect(locks: &Locks, key: &[u8], count: usize) -> Result<Inspection, Unanswered> {
     let count = count.to_string();
     let answer = ask::of_lock(locks, key, &[b"RLOCK.INSPECT", key, b"COUNT", count.as_bytes()]).await?;

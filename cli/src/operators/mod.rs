@@ -1,6 +1,5 @@
-//! What the people on call ask servers for: who holds a lock and who waits for it, where the queues are, what is held, what
-//! a server counts; and what they change by force. Nothing here takes a lock. The client knows none of it but how to
-//! send a command; each question has a file of its own, with what is told of it.
+//! Operators' queries: a lock's holders and waiters, queues, held locks, a server's counters; and changes by force.
+//! Nothing here acquires a lock. The client only sends the commands; each query has its own file with its reply.
 
 mod ask;
 mod change;

@@ -1,4 +1,4 @@
-//! The locks that somebody waits for.
+//! The locks that have waiters.
 
 use super::ask;
 use super::fields::{Fields, list};
@@ -20,8 +20,7 @@ pub struct Queue {
     pub served: u64,
 }
 
-/// Longest queue first, at most `count` of them (1 to 10,000). Only locks of the client's database, and only those that
-/// its user may read.
+/// Longest queue first, at most `count` (1 to 10,000). Only locks of the client's database that its user may read.
 pub async fn queues(masters: &[Master], count: usize) -> Result<Vec<Queue>, Unanswered> {
     let answers = ask::of_each(masters, &["RLOCK.QUEUES", "COUNT", &count.to_string()]).await?;
     let queues = answers.into_iter().map(|(_, answer)| list(answer, Queue::read)).collect::<Option<Vec<_>>>();

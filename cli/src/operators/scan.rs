@@ -1,5 +1,5 @@
-//! Locks that are held, whether or not anybody waits for them. The server keeps no list of them, so the keys are looked
-//! through, in steps that hold nobody up: once for locks, and once for permits, which are of another type.
+//! Held locks, with or without waiters. The server has no list of them, so all keys are scanned, in steps that block no
+//! other client: once for locks, and once for permits, which have another type.
 
 use super::ask;
 use super::fields::bytes;
@@ -31,11 +31,11 @@ pub struct Held {
     pub hidden: usize,
 }
 
-/// A look through all keys, as slowly as it is asked to go on.
+/// A scan of all keys, one step at a time.
 pub struct Search {
     locks: Locks,
     pattern: Vec<u8>,
-    /// Those that are left, the present one first, and what is looked for there.
+    /// The remaining scans, the current one first: server and type.
     left: VecDeque<(Master, &'static [u8])>,
     cursor: Vec<u8>,
 }
@@ -52,8 +52,8 @@ pub struct Step {
     pub hidden: usize,
 }
 
-/// The locks that are held on these servers and whose names match the pattern, as `SCAN` takes it; at most `limit` of
-/// them. What is no lock is passed over.
+/// The held locks of these servers whose names match the pattern, in the syntax of `SCAN`; at most `limit`. Other keys
+/// are skipped.
 pub async fn held(locks: &Locks, masters: &[Master], pattern: &[u8], limit: usize) -> Result<Held, Unanswered> {
     let mut search = Search::on(locks, masters, pattern);
     let mut held = Held::default();
@@ -82,8 +82,8 @@ impl Search {
         self.left.is_empty()
     }
 
-    /// The locks among some thousand keys more; `None` once all keys have been looked at. What was not told, since it
-    /// failed or was dropped, is looked at again.
+    /// The locks among some thousand more keys; `None` when all keys are done. If a step failed or was dropped, it is
+    /// repeated.
     pub async fn step(&mut self) -> Result<Option<Step>, Unanswered> {
         let Some((master, of)) = self.left.front() else { return Ok(None) };
         let scan = [b"SCAN", &self.cursor[..], b"MATCH", &self.pattern, b"COUNT", STEP, b"TYPE", of];
@@ -112,9 +112,9 @@ async fn look_at(locks: &Locks, keys: Vec<Vec<u8>>) -> Result<Step, Unanswered> 
             // Free again by now.
             Ok(_) => {}
             Err(Unanswered::Error(error)) => match error.code() {
-                // Somebody else's data.
+                // Another program's data.
                 Some("WRONGTYPE") => {}
-                // The key is what this user may not look at; one who may look at none at all has to know.
+                // This user may not read this key; but if it may not read any key, that is an error.
                 Some("NOPERM") if error.text().is_some_and(|text| text.contains("key")) => step.hidden += 1,
                 _ => return Err(error.into()),
             },

@@ -1,4 +1,4 @@
-//! The sessions of all clients, by whose tickets they wait.
+//! All clients' sessions, whose tickets wait.
 
 use super::ask;
 use super::fields::{Fields, list};
@@ -30,7 +30,7 @@ pub struct Session {
     pub bytes: Option<u64>,
 }
 
-/// Those with the most tickets and events first, at most `count` of them (1 to 10,000).
+/// Sessions with the most tickets and events first, at most `count` (1 to 10,000).
 pub async fn sessions(masters: &[Master], count: usize) -> Result<Vec<Session>, Unanswered> {
     let answers = ask::of_each(masters, &["RLOCK.SESSIONS", "COUNT", &count.to_string()]).await?;
     let read = |(master, answer): (Master, Reply)| list(answer, |fields| Session::read(master.address(), fields));

@@ -7,7 +7,7 @@ use rlock_client::Master;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What one server counts, as `INFO rlock` tells it.
+/// One server's counters, from `INFO rlock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Its address.
@@ -42,7 +42,7 @@ impl Statistics {
         Self { server: server.to_owned(), figures }
     }
 
-    /// One figure, if it is told and is a number.
+    /// One figure, if it is reported and is a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.figures.get(name)?.parse().ok()
     }

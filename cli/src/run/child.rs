@@ -1,12 +1,12 @@
 //! CMD's process.
 //!
 //! **Its process group.** With a terminal it stays in ours: only the foreground group may read from the terminal, and
-//! Ctrl-C and Ctrl-Z go to all of it, so that a job looks to the shell as it would without us. Without one, under cron
-//! or systemd, it gets a group of its own, so that all that it has started can be ended with it: of `sh -c 'dump |
-//! gzip'` the shell is not the one that matters.
+//! Ctrl-C and Ctrl-Z go to all of it, so that the shell sees the same job as without us. Without one, under cron or
+//! systemd, it gets a group of its own, so that everything it started can be ended with it: in `sh -c 'dump | gzip'`
+//! the shell is not the process that matters.
 //!
-//! **If we are killed**, Linux sends it TERM, as its lock is not kept alive any more. That is tied to the thread that
-//! starts it, so this has to be the main one. Other systems have nothing of the kind.
+//! **If we are killed**, Linux sends TERM to CMD, because its lock is not renewed any more. That is tied to the thread
+//! that starts CMD, which must be the main one. Other systems have no such feature.
 
 use super::Job;
 use super::terminal::Terminal;
@@ -25,7 +25,7 @@ use tokio::process;
 pub struct Child {
     process: process::Child,
     id: Pid,
-    /// It leads a process group of its own, whose id is its own.
+    /// It leads its own process group, whose id is its own.
     leads: bool,
     ended: Option<u8>,
     terminal: Option<Terminal>,
@@ -56,7 +56,7 @@ impl Child {
         Ok(Self { process, id: Pid::from_raw(id), leads, ended: None, terminal })
     }
 
-    /// Its exit code, as a shell would tell it. Can be asked for again. Cancel safe.
+    /// Its exit code, as a shell would report it. Can be called again. Cancel safe.
     pub async fn ended(&mut self) -> io::Result<u8> {
         if let Some(code) = self.ended {
             return Ok(code);
@@ -80,9 +80,9 @@ impl Child {
         }
     }
 
-    /// What a terminal sends, it has sent to CMD as well, if that is in our group; and so has a shell that lets its job
-    /// go on. What is to end it is for all that it has started, as it would be at a terminal, and lets what is stopped
-    /// go on, as nothing ends before that; what tells it something is for CMD alone.
+    /// A terminal sends its signals to CMD as well, if CMD is in our group; so does a shell that continues its job. A
+    /// signal to end goes to everything that CMD started, as at a terminal, and continues stopped processes, which
+    /// could not end otherwise. Other signals are for CMD only.
     pub fn pass_on(&self, Arrival { signal, by_terminal }: Arrival) {
         match signal {
             _ if by_terminal && !self.leads => {}
@@ -95,7 +95,7 @@ impl Child {
         }
     }
 
-    /// To CMD, and to all that it has started, if that can be told apart from what we were started with.
+    /// Sends it to CMD, and to everything that CMD started, if that can be told from our own group.
     pub fn send_to_all(&self, signal: Signal) {
         if self.leads {
             // While any process is left in the group, its id is not given to another, whether or not CMD is there.
@@ -105,7 +105,7 @@ impl Child {
         }
     }
 
-    /// Whether anybody is left of what `send_to_all` reaches.
+    /// Whether a process is left in the target of `send_to_all`.
     pub fn is_anybody_left(&self) -> bool {
         self.ended.is_none() || (self.leads && killpg(self.id, None) != Err(Errno::ESRCH))
     }

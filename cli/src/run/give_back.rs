@@ -1,8 +1,8 @@
-//! What was done under a lock has ended: the lock is given back.
+//! The work under a lock is done: releases the lock.
 //!
-//! A server that does not answer is asked again for as long as a failover may take. A user without the time for that
-//! sends a signal. A signal that has reached CMD as well, and ended it, must not keep a server that is well from
-//! hearing of it: the server has its second in any case.
+//! A server that does not reply is asked again for as long as a failover may take. A user in a hurry sends a signal. A
+//! signal that also reached CMD, and ended it, must not prevent the release at a healthy server: the server has one
+//! second in any case.
 
 use super::reason;
 use crate::exit;
@@ -57,7 +57,7 @@ pub async fn give_back(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u
     }
 }
 
-/// It may have been given back, or have been lost long before. What is not known is not called success.
+/// It may have been released, or lost long before. What is unknown is not called success.
 fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
     let what = match cmd {
         Some(cmd) => format!("whether {cmd} had the lock until it ended (with {code})"),

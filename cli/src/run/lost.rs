@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{sleep, sleep_until};
 
-/// The system does not tell when the last process of a group has ended, so it is looked for this often.
+/// The system does not report when the last process of a group ends, so this checks at this interval.
 const LOOK: Duration = Duration::from_millis(10);
 
 pub async fn end(mut child: Child, signals: &mut Signals, job: &Job<'_>, loss: &Loss) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
-//! `rlock run`: waits for a lock, runs a command while it is held, and gives it back.
+//! `rlock run`: waits for a lock, runs a command while it is held, and releases it.
 //!
-//! - CMD is looked for before the lock is asked for: no user waits an hour to learn of a typing error.
-//! - If a signal tells `rlock` to stop while it waits, it leaves the queue and runs nothing.
-//! - What CMD says and reads is its own; its exit code is ours, unless the lock was lost.
+//! - CMD is looked up before the lock is requested: no user waits an hour for a typing error.
+//! - If a signal stops `rlock` while it waits, it leaves the queue and runs nothing.
+//! - CMD's input and output are its own; its exit code is ours, unless the lock was lost.
 
 mod child;
 pub mod give_back;
@@ -27,7 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Passed on to CMD. While there is none, each of them ends the wait, except those that end no program.
+/// Passed on to CMD. Before CMD runs, each of them ends the wait, except those that end no program.
 pub const PASSED_ON: [Signal; 9] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -64,7 +64,7 @@ pub async fn perform(job: &Job<'_>, held: Held, lease: Duration, mut signals: Si
     let child = match start(job, &held.guard, held.tokens.as_deref(), Stdio::inherit()) {
         Ok(child) => child,
         Err(failure) => {
-            // The lock was for nothing; if it cannot be given back, its lease ends.
+            // The lock was not needed; if it cannot be released, its lease ends.
             let _ = held.guard.release().await;
             return Err(failure);
         }

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The shell of `-c`: the same for a user and for cron, whatever `SHELL` is.
+/// The shell for `-c`: the same for a user and for cron, whatever `SHELL` is.
 const SHELL: &str = "/bin/sh";
 
 /// As much of CMD's name as a line about it has.
@@ -99,7 +99,7 @@ fn places(name: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|directory| Path::new(&directory).join(name)).collect()
 }
 
-/// What a script is to be run by, as its first line says, if that is not there.
+/// The missing interpreter that a script's first line names, if it is missing.
 fn missing_interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = Vec::new();
     File::open(script).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut start).ok()?;

@@ -1,11 +1,12 @@
-//! The terminal as it was before CMD. What CMD has changed about it, CMD puts back when it ends; when it is killed,
-//! nobody does, and the user is left with a shell that shows nothing of what is typed.
+//! Restores the terminal's settings from before CMD. CMD restores its own changes when it ends; if it is killed, it
+//! cannot, and the user gets a shell that does not echo.
 //!
-//! So it is put back when CMD was killed or had to end, and left alone when CMD has ended by itself: settings that it
-//! left then are meant (`rlock run … -- stty -echo`). Shells do the same for their jobs.
+//! So we restore them if CMD was killed or had to end, and leave them if CMD ended by itself: then its changes are
+//! intended (`rlock run … -- stty -echo`). Shells do the same for their jobs.
 //!
-//! It is only ours to change while we have the foreground, or had it and CMD took it and is gone, as an interactive
-//! shell does. Whoever has it else, such as the shell that a job was moved to the background by, would be robbed of it.
+//! We may change the terminal only while we are in the foreground, or if we were, and CMD took the foreground and is
+//! gone, as an interactive shell does. Otherwise it belongs to another job, for example to the shell that moved us to
+//! the background.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
@@ -29,7 +30,7 @@ impl Terminal {
         Some(Self { device, settings })
     }
 
-    /// Makes it so again, now that CMD is gone, which had this id. There is nobody to tell if that fails.
+    /// Restores them, after the end of CMD, which had this id. A failure cannot be reported.
     pub fn restore(&self, cmd: Pid) {
         let Ok(foreground) = tcgetpgrp(&self.device) else { return };
         let taken = foreground != getpgrp();
@@ -37,7 +38,7 @@ impl Terminal {
         if taken && !by_cmd {
             return;
         }
-        // Else whoever changes it from the background is stopped.
+        // Otherwise the system stops a process that changes it from the background.
         let stop = SigSet::from(Signal::SIGTTOU);
         let Ok(mask) = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
         if taken {

@@ -1,8 +1,8 @@
-//! Which columns there is room for, and how wide they are: no wider than what is in them, however wide the screen is.
+//! Selects the columns that fit, and their widths: no wider than their content, however wide the screen is.
 //!
-//! A name is what all else is about, so it gives way last: first go the columns that only a wide screen has, then the
-//! holder, of whom a short piece says nothing, then the numbers from the right. But one long name does not hide what all
-//! other rows have: it is shortened first.
+//! A name gives meaning to its row, so it is dropped last: first the columns for wide screens go, then the holder,
+//! because a short part of it is useless, then the numbers from the right. But one long name does not hide a column of
+//! all other rows: it is shortened first.
 
 use crate::arguments::Sort;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const NUMBERS: [Column; 3] = [Waiters, OldestWait, Rate];
 /// Between two columns, as in every table.
 const SPACE: u16 = 2;
 
-/// What is left of a holder must at least tell some of them apart.
+/// The minimum of a holder that can distinguish some of them.
 const HOLDER_MIN: u16 = 10;
 
 /// So much of a holder comes before the columns of wide screens.
@@ -73,7 +73,7 @@ impl Column {
         })
     }
 
-    /// Of those that are always equally wide. The sign of the order takes one more.
+    /// The width of columns with a fixed width. The sign of the order takes one more.
     fn width(self, sort: Sort) -> u16 {
         // A kind may be longer than its heading.
         let width = if self == Kind { "read-write".len() } else { self.heading().len() };

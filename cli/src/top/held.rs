@@ -1,5 +1,5 @@
-//! Locks that are held and that nobody waits for. The server keeps no list of them, so they are found bit by bit: each
-//! look goes on where the last one ended, and costs the server as much on ten million keys as on ten thousand.
+//! Held locks without waiters. The server has no list of them, so they are found step by step: each look continues the
+//! last one, and costs the server as much with ten million keys as with ten thousand.
 
 use crate::operators::{Inspection, Search, Unanswered};
 use rlock_client::{Locks, Master};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// Of one look, each some thousand keys, for which a server needs half a millisecond.
 const STEPS_MAX: u128 = 10;
 
-/// Who looks more often takes fewer steps at once.
+/// At a shorter interval, each look takes fewer steps.
 const STEP_EACH_MS: u128 = 100;
 
 /// When so many hashes were looked at, the look is over: they cost more than other keys.
@@ -41,7 +41,7 @@ pub struct Finding {
     steps: u128,
     held: Held,
     search: Option<Search>,
-    /// Those of the round that is under way. What is not among them at its end has gone.
+    /// The locks of the current round. Locks that are missing at its end are gone.
     round: HashSet<Vec<u8>>,
     hidden: bool,
 }
@@ -53,7 +53,7 @@ impl Finding {
         Self { steps, held: Held::default(), search: None, round: HashSet::new(), hidden: false }
     }
 
-    /// Goes on a bit, and tells all that is known then.
+    /// Scans a bit further, and returns all that is known.
     pub async fn go_on(&mut self, locks: &Locks, masters: &[Master]) -> Result<Held, Unanswered> {
         match self.look(locks, masters).await {
             Err(error) if error.is_unavailable() => return Err(error),

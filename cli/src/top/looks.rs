@@ -1,8 +1,8 @@
-//! Asks the server, again and again: for the queues, the counters, the holders of the locks that are on the screen,
-//! everything of the lock whose details are shown, and, if they are wanted, for a bit more of what is held.
+//! Queries the server repeatedly: the queues, the counters, the holders of the locks on the screen, everything about
+//! the lock whose details are shown, and, if requested, a bit more of the held locks.
 //!
-//! What one look costs has limits: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as are
-//! on the screen; what is held has its own (`held.rs`).
+//! The cost of one look is limited: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as
+//! are on the screen; held locks have their own limit (`held.rs`).
 
 use super::held::{Finding, Held};
 use crate::operators::{self, Inspection, Queue, Statistics, Unanswered};
@@ -25,9 +25,9 @@ pub const DETAIL_MAX: usize = 200;
 pub struct Aim {
     /// The locks on the screen.
     pub visible: Vec<Vec<u8>>,
-    /// The one of which all is shown.
+    /// The lock whose details are shown.
     pub detail: Option<Vec<u8>>,
-    /// Whether locks are wanted that nobody waits for.
+    /// Whether locks without waiters are requested.
     pub held: bool,
     /// Grows when the next look cannot wait for its time.
     pub hurry: u64,
@@ -57,7 +57,7 @@ pub struct Looks {
     news: mpsc::UnboundedReceiver<News>,
 }
 
-/// Somebody who looks, and remembers where the look through the keys has come to.
+/// Takes looks, and remembers the position of the scan through the keys.
 pub struct Looker {
     locks: Locks,
     interval: Duration,
@@ -72,7 +72,7 @@ impl Looks {
         Self { aim, news }
     }
 
-    /// What the user has asked for is looked at now; all else can wait for the next time.
+    /// Shows the user's request at once; everything else can wait for the next look.
     pub fn aim_at(&self, aim: Aim) {
         self.aim.send_if_modified(|present| {
             let turned = present.detail != aim.detail && aim.detail.is_some();
@@ -148,7 +148,7 @@ impl Looker {
     }
 }
 
-/// The locks on the screen and, as they may be there next, those with the longest queues.
+/// The locks on the screen and, because they may be next, those with the longest queues.
 fn wanted(aim: &Aim, queues: &[Queue]) -> Vec<Vec<u8>> {
     let mut wanted = aim.visible.clone();
     let others = queues.iter().map(|queue| &queue.key).filter(|key| !aim.visible.contains(key));

@@ -1,7 +1,7 @@
 //! `rlock top`: the busiest locks, live.
 //!
-//! Three parts talk to each other: `looks` asks the server, a thread reads keys, and this loop has
-//! the state and draws it. A server that does not answer stops neither the keys nor the screen.
+//! In three parts: `looks` queries the server, a thread reads keys, and this loop has the state and draws it. A server
+//! that does not reply blocks neither the keys nor the screen.
 
 mod batch;
 mod columns;
@@ -34,7 +34,7 @@ use terminal::Terminal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
-/// Each of them ends it, and leaves the terminal as it was.
+/// Each of them ends it, and the terminal is restored.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// How often a time goes on that is on the screen while nothing else happens.
@@ -95,7 +95,7 @@ async fn attend(
     }
 }
 
-/// In the background: a server that does not answer stops neither the keys nor the screen.
+/// In the background: a server that does not reply blocks neither the keys nor the screen.
 fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
     let Some((key, waiters)) = state.agreed() else { return };
     let (locks, tell) = (locks.clone(), tell.clone());
@@ -109,7 +109,7 @@ fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
             }
             Err(error) => format!("{name}: not broken: {}", shown::line(&error.reason())),
         };
-        // Nobody is there any more, if top has ended.
+        // Fails if top has ended.
         let _ = tell.send(words);
     });
 }

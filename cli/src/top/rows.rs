@@ -1,4 +1,4 @@
-//! What a look says, beside what the one before it said: a row for each lock, and the sums of all.
+//! Rows and sums from one look and the one before it.
 
 use super::looks::Look;
 use crate::inspect::first_holder;
@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A lock that somebody waits for, or that is held.
+/// A lock that has waiters, or is held.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub key: Vec<u8>,
     pub waiters: u64,
-    /// If anybody waits.
+    /// `None` without waiters.
     pub oldest_wait: Option<Duration>,
     /// Waiters that got it, per second. Not known from one look alone.
     pub rate: Option<f64>,
@@ -35,11 +35,11 @@ struct Known {
 pub struct Totals {
     pub waiters: u64,
     pub locks: u64,
-    /// Of those that wait the ones that do so by a ticket of a session.
+    /// The number of waiters with a ticket of a session.
     pub tickets: u64,
     pub sessions: u64,
     pub sessions_unattended: u64,
-    /// For how long some server lets nobody in; 0: all do.
+    /// How long some server will grant nothing; 0: all grant.
     pub grace_left_ms: u64,
     pub grants: Option<f64>,
     pub hand_offs: Option<f64>,
@@ -73,7 +73,7 @@ impl Row {
         self.known.as_ref()?.lock.kind
     }
 
-    /// Who gets it next.
+    /// The next waiter.
     pub fn next(&self) -> Option<String> {
         Some(shown::name(&self.known.as_ref()?.lock.waiters.first()?.holder))
     }
@@ -106,7 +106,7 @@ pub fn read(look: Look, last: Option<&Last>) -> (Vec<Row>, Totals, Last) {
     (rows, totals, Last { at: look.at, served, counters, known })
 }
 
-/// Of the locks that were looked at, and, as they were, of those that were not this time.
+/// The locks of this look, and from the last look those that this one skipped.
 fn known(look: &Look, last: Option<&Last>) -> HashMap<Vec<u8>, Known> {
     let found = look.held.as_ref().map(|held| &held.locks);
     let served = look.queues.iter().filter(|queue| served_since(queue, last).is_some_and(|count| count > 0));
@@ -124,7 +124,7 @@ fn known(look: &Look, last: Option<&Last>) -> HashMap<Vec<u8>, Known> {
     keys.filter_map(|key| Some((key.clone(), of(key)?))).collect()
 }
 
-/// By the same holder, who has got no other fencing token.
+/// Whether the same holder has it, with the same fencing token.
 fn is_held_as(one: &Inspection, other: &Inspection) -> bool {
     let first = |lock: &Inspection| lock.holders.first().map(|holder| (holder.holder.clone(), holder.side));
     first(one) == first(other) && one.fencing_token == other.fencing_token

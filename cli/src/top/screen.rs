@@ -69,7 +69,7 @@ fn keys(state: &State) -> &'static str {
     }
 }
 
-/// The order is no rate, so it stands at the other end.
+/// The order is not a rate, so it is at the other end.
 fn second_line(state: &State, width: usize) -> String {
     let rates = words::rates(state);
     let order = format!("sorted by {} {}", words::order(state.sort), words::arrow(state));
@@ -138,7 +138,7 @@ fn locks(state: &mut State, width: u16, room: usize) -> Vec<Line> {
     lines
 }
 
-/// Of all rows, also those that are not on the screen, so that the columns stay where they are.
+/// Over all rows, also those beyond the screen, so that the columns do not move.
 fn longest(rows: &[&Row], heading_of_key: &str) -> Longest {
     let longest = |words: &dyn Fn(&Row) -> String, heading: &str| {
         let widths = rows.iter().map(|row| shown::width(&words(row)));

@@ -1,4 +1,4 @@
-//! What is on the screen, apart from how it looks: pure, so that tests need neither a server nor a terminal.
+//! The content of the screen without its layout: pure, so that tests need neither a server nor a terminal.
 
 use super::columns;
 use super::held::Held;
@@ -20,7 +20,7 @@ pub struct State {
     pub filter: String,
     /// The filter is being typed.
     pub typing: bool,
-    /// The help is shown instead of all else.
+    /// The help is shown instead of everything else.
     pub help: bool,
     pub rows: Vec<Row>,
     pub totals: Totals,
@@ -36,7 +36,7 @@ pub struct State {
     /// Stays with its lock when the order changes.
     selected: Option<Vec<u8>>,
     last: Option<Last>,
-    /// The rows that fit on the screen, as the screen tells.
+    /// The rows that fit on the screen, as reported by the screen.
     pub window: std::ops::Range<usize>,
 }
 
@@ -61,7 +61,7 @@ pub enum Action {
     Quit,
 }
 
-/// Whether locks are shown that nobody waits for, and how far they are known.
+/// Whether locks without waiters are shown, and how many of them are known.
 #[derive(Clone, Debug, Default)]
 pub struct HeldView {
     pub wanted: bool,
@@ -88,7 +88,7 @@ pub struct Detail {
 /// Whether to break the lock whose details are shown.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Whose it is. Until that has been seen there is nothing to agree to.
+    /// The holders. Until the user has seen them, the question cannot be answered.
     pub about: Option<Vec<(Vec<u8>, HoldSide)>>,
     /// Where the user came from.
     in_list: bool,
@@ -154,7 +154,7 @@ impl State {
         self.trouble = Some(Trouble { since, answered: error.is_answered(), words: shown::line(&error.reason()) });
     }
 
-    /// For how long the server has been silent without anybody having given up, if that is worth a word.
+    /// How long the server has been silent without a timeout, if that is worth showing.
     pub fn silence(&self) -> Option<Duration> {
         let silence = self.asked.filter(|_| self.trouble.is_none())?.elapsed();
         Some(silence).filter(|silence| *silence >= Duration::from_secs(1))
@@ -175,8 +175,8 @@ impl State {
         rows
     }
 
-    /// The most of anything comes first, names as in a dictionary. Those that are equal keep one order, so that they
-    /// do not change places all the time.
+    /// The largest numbers come first, names alphabetically. Equal rows keep one order, so that they do not change
+    /// places all the time.
     fn order(&self, one: &Row, other: &Row) -> Ordering {
         let by_key = one.key.cmp(&other.key);
         let order = match self.sort {
@@ -189,7 +189,7 @@ impl State {
         order.then(by_key)
     }
 
-    /// Where the selected lock is among those that are shown. One that has gone leaves the selection to the first.
+    /// The position of the selected lock among the rows. If it is gone, the first row is selected.
     pub fn selected(&self) -> usize {
         let selected = self.selected.as_ref();
         selected.and_then(|key| self.shown().iter().position(|row| row.key == *key)).unwrap_or(0)
@@ -245,7 +245,7 @@ impl State {
         self.detail = key.map(|key| Detail { key, lock: None, first_line: 0 });
     }
 
-    /// The whole lock is shown with the question: whoever breaks it has to see whose it is.
+    /// Shows the whole lock with the question: the user has to see the holder before breaking the lock.
     fn ask_whether_to_break(&mut self) {
         let in_list = self.detail.is_none();
         if in_list {
@@ -257,7 +257,7 @@ impl State {
         }
     }
 
-    /// One does not agree to break the lock of somebody who came after the question.
+    /// The user does not agree to break the lock of a holder that came after the question.
     fn check_the_question(&mut self) {
         let (Some(question), Some(detail)) = (&mut self.question, &self.detail) else { return };
         let Some(lock) = &detail.lock else { return };
@@ -288,7 +288,7 @@ impl State {
         }
     }
 
-    /// What became of a lock that was to be broken.
+    /// The result of breaking a lock.
     pub fn broke(&mut self, words: String) {
         self.message = Some(words);
         self.hurry += 1;

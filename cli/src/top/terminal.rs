@@ -46,7 +46,7 @@ impl Terminal {
         Ok(opened)
     }
 
-    /// Writes those of the lines that have changed.
+    /// Writes the changed lines.
     pub fn show(&mut self, lines: impl FnOnce((u16, u16)) -> Vec<Line>) -> io::Result<()> {
         let size = terminal::size()?;
         let mut stdout = stdout().lock();

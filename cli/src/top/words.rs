@@ -36,7 +36,7 @@ pub fn order(sort: Sort) -> &'static str {
     }
 }
 
-/// Downwards if the most comes first.
+/// Downwards if the largest comes first.
 pub fn arrow(state: &State) -> &'static str {
     if (state.sort == Sort::Key) == state.reverse { "▼" } else { "▲" }
 }
@@ -55,7 +55,7 @@ pub fn remarks(state: &State) -> Vec<String> {
     held(state).into_iter().chain(unattended(&state.totals)).chain(grace(&state.totals)).collect()
 }
 
-/// How many are held that nobody waits for, as far as that is known.
+/// How many locks are held without waiters, as far as that is known.
 fn held(state: &State) -> Option<String> {
     if !state.held.wanted {
         return None;

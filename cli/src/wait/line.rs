@@ -1,7 +1,7 @@
-//! The place in line, and who holds the lock: what somebody wants to know who looks at a terminal where nothing happens.
+//! The place in the queue, and the holder: shown to a user that waits at a terminal.
 //!
-//! Only what the server says is said. It does not know since when a lock is held, so that is left out; how long we have
-//! waited, we know ourselves. A user who may not ask waits as well, and is told nothing.
+//! Only what the server says is shown. It does not know since when a lock is held, so that is left out; we know
+//! ourselves how long we have waited. A user without the right to inspect waits as well, and sees nothing.
 
 use super::divided;
 use super::screen::Screen;
@@ -15,10 +15,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
-/// Before that nobody wonders.
+/// Before that the wait is no surprise.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// How many waiters are looked at. To list a hundred takes a server 60 µs, however many there are behind them.
+/// How many waiters are read. Listing a hundred takes a server 60 µs, however many there are behind them.
 const SEEN: usize = 100;
 
 /// The distance between two questions grows up to this.
@@ -52,7 +52,7 @@ pub async fn tell(locks: &Locks, wish: &Wish) {
     }
 }
 
-/// What was seen, which is shown for longer than a grace stays as it is.
+/// What was seen. It is shown for longer than the state of a grace lasts.
 struct Place {
     key: String,
     parts: Vec<String>,
@@ -89,7 +89,7 @@ fn is_for_good(why: &Unanswered) -> bool {
     matches!(error.kind(), ErrorKind::Refused | ErrorKind::ModuleMissing | ErrorKind::ModuleTooOld)
 }
 
-/// Nothing, if it is ours by now, or nobody's. `our`: what our holder begins with.
+/// `None` if the lock is ours or free. `our`: the prefix of our holder.
 fn in_words(seen: &Inspection, our: &[u8]) -> Option<Vec<String>> {
     let is_ours = |holder: &[u8]| holder.strip_prefix(our).is_some_and(|rest| rest.starts_with(b":"));
     let is_free = seen.holders.is_empty();

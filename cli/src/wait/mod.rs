@@ -1,5 +1,5 @@
-//! Waiting for a lock, until it is granted, the time is over, or a signal wants us to end. Then nothing of us is left in
-//! the queue.
+//! Waits for a lock until it is granted, the time is over, or a signal ends us. Then nothing of us is left in the
+//! queue.
 
 mod line;
 mod not_got;
@@ -23,15 +23,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a server may take to hear that we do not wait any more, or have done, when a signal wants us to end.
+/// How long a server may take to process our cancel or release when a signal ends us.
 pub const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How the lease ends.
 #[derive(Clone, Copy)]
 pub enum Lease {
-    /// With us, who renew it while a command runs.
+    /// By us, while a command runs.
     Kept(Duration),
-    /// With us, who renew it for somebody else.
+    /// By us, for another program.
     Held(Duration),
     /// By itself.
     Fixed(Duration),
@@ -54,7 +54,7 @@ pub struct Held {
     pub tokens: Option<String>,
 }
 
-/// The locks that KEY names. Under an empty name all would be one lock, whose variable is not set.
+/// The locks that KEY names. An empty name, from an unset variable, would make all locks one.
 pub fn names(key: &OsStr, all: bool) -> Result<Vec<&[u8]>, Failure> {
     let names = divided(key, all);
     match names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
@@ -90,8 +90,7 @@ pub async fn acquire(
     until_told(wish, lease.so(), &locks, &at, granted(wish, lease, &locks), signals).await
 }
 
-/// The answer or the lead, or the exit code if there was neither in time. All that can be asked about the lock is asked with
-/// `locks`.
+/// The answer or the lead, or the exit code if there was neither in time. `locks` is for queries about the lock.
 pub async fn answer(
     args: &Once,
     keep: Duration,
@@ -128,7 +127,7 @@ async fn until_told<T>(
         // Looked at last, and gone with what it has shown before anything else is said.
         () = line::tell(locks, wish) => Ok(exit::DEFECT),
     };
-    // What may have been granted all the same is given back. A server that does not answer does not hold us up.
+    // Releases what may have been granted. A server that does not reply does not delay us.
     let _ = timeout(GOODBYE, locks.settle()).await;
     not_got.map(Err)
 }

@@ -41,7 +41,7 @@ pub fn for_a_reason(wish: &Wish, so: &str, at: &Address, error: &Error) -> Resul
     }
 }
 
-/// A user who asked for exit code 0, or for no output, does not want a mail from cron.
+/// A user that requested exit code 0, or no output, does not want a mail from cron.
 fn busy(wish: &Wish, words: &str) -> u8 {
     if wish.waiting.busy_code != 0 && !wish.waiting.quiet {
         say(&format!("{}: {words}", shown::name(wish.key.as_bytes())));

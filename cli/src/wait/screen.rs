@@ -19,7 +19,7 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// None, if nothing is to be shown.
+    /// `None` if nothing has to be shown.
     pub fn for_this(wish: &Wish) -> Option<Self> {
         let is_terminal = stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         match (wish.waiting.quiet, is_terminal, wish.waiting.verbose) {
@@ -67,7 +67,7 @@ impl Drop for Screen {
     }
 }
 
-/// Or there is no job control, and nobody whom we could be in the way of.
+/// Or there is no job control, and so no other job to disturb.
 pub fn has_foreground() -> bool {
     tcgetpgrp(stderr()).map_or(true, |foreground| foreground == getpgrp())
 }

@@ -1,5 +1,5 @@
-//! CMD that asks for the lock under which it runs would wait for itself for ever: what holds the lock is named in its
-//! environment, by `rlock run` or by what `rlock lock` has printed.
+//! If CMD requests the lock under which it runs, it would wait for itself for ever. So `rlock run`, and the output of
+//! `rlock lock`, put the holder into CMD's environment.
 
 use super::{divided, limit};
 use crate::arguments::Wish;
@@ -30,7 +30,7 @@ fn outer_holders() -> Vec<String> {
     holders
 }
 
-/// Ends only if it is so. One who does not wait need not know.
+/// Returns only if that is the case. A request without waiting need not know.
 pub async fn must_not_wait(wish: &Wish, locks: &Locks) -> Failure {
     let outer = outer_holders();
     if outer.is_empty() || limit(wish).is_some_and(|limit| limit.is_zero()) {
@@ -40,7 +40,7 @@ pub async fn must_not_wait(wish: &Wish, locks: &Locks) -> Failure {
     for key in divided(&wish.key, wish.all) {
         let is_ours = match inspect(locks, key, SEEN).await {
             Ok(lock) => lock.holders.iter().any(|it| is_outer(it) && excludes(it, wish)),
-            // Who may not ask believes the environment.
+            // Without the right to inspect, the environment is believed.
             Err(why) if why.is_refused_with("NOPERM") => {
                 std::env::var_os("RLOCK_KEY").is_some_and(|held| held.as_bytes() == key)
             }
@@ -55,7 +55,7 @@ pub async fn must_not_wait(wish: &Wish, locks: &Locks) -> Failure {
     pending().await
 }
 
-/// Whether nobody else gets what is wished for before this holder gives back what he has.
+/// Whether no other client can get the requested lock before this holder releases its own.
 fn excludes(holder: &Holder, wish: &Wish) -> bool {
     match holder.side {
         HoldSide::Exclusive | HoldSide::Write => true,

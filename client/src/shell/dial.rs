@@ -1,5 +1,5 @@
-//! How connections are made: a few at a time, over TLS with one configuration for all, and with the server's own words
-//! where it refuses one. A connection is ready when the server has answered to what logs in.
+//! Makes connections: a few at a time, with one TLS configuration for all, and with the server's own words if it
+//! refuses one. A connection is ready when the server has replied to the login.
 
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
@@ -27,24 +27,24 @@ use {super::tls::SPEAKS_NO_TLS, rlock_client_core::error::Cause, std::future::pe
 pub(crate) struct Dialer {
     pub here: Here,
     pub limit: Duration,
-    /// What servers list its connections as; empty: as none.
+    /// The name of its connections in the server's list; empty for none.
     pub name: Arc<str>,
     #[cfg(feature = "tls")]
     pub tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl Dialer {
-    /// Within its time, once it is its turn. In the client's own thread.
+    /// Within the time limit, once it is its turn. In the client's own thread.
     pub(crate) async fn open(&self, address: &Address, thread: &Thread) -> Result<Conversation, Fault> {
-        // Never an error, as nobody closes it.
+        // Never an error, since it is never closed.
         let _turn = thread.opening.acquire().await;
         let opened = timeout(self.limit, self.greet_in_its_language(address)).await;
         let opened = opened.unwrap_or_else(|_| Err(Fault::unreachable(io::ErrorKind::TimedOut.into())));
         opened.map_err(|fault| fault.at(|| address.place.to_string().into()))
     }
 
-    /// A server says nothing to what it does not understand, or closes the connection. So it is tried whether it speaks
-    /// TLS and was not spoken to in that, or the reverse.
+    /// A server is silent if it does not understand a protocol, or closes the connection. So this tests whether the
+    /// server expects TLS and got plain text, or the reverse.
     #[cfg(feature = "tls")]
     async fn greet_in_its_language(&self, address: &Address) -> Result<Conversation, Fault> {
         let Place::Tcp { host, port } = &address.place else { return self.greet(address).await };
@@ -94,7 +94,7 @@ impl Dialer {
         Ok(conversation)
     }
 
-    /// What is about the client itself a server may refuse, and goes without.
+    /// The server may refuse the commands that only describe the client.
     fn login(&self, Access { user, password, database, .. }: &Access) -> Vec<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut login = Vec::new();
@@ -141,12 +141,12 @@ impl Dialer {
     }
 }
 
-/// More is no answer to what logs in.
+/// A longer reply to a login is not Redis.
 const LOGIN_MAX: usize = 64 * 1_024;
 
 const SPEAKS_TLS: &str = "speaks TLS: give its address as rediss://";
 
-/// Nobody was served, whatever was sent.
+/// No request was served, whatever was sent.
 fn unserved(fault: Fault) -> Fault {
     #[cfg(feature = "tls")]
     if let Cause::System(error) = &fault.cause {
@@ -198,7 +198,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     // All at once, as some may be cut off.
     let (stream, _) = select_ok(addresses.map(|address| Box::pin(TcpStream::connect(address)))).await?;
     stream.set_nodelay(true)?;
-    // Notices a server that is gone without a word, also while nothing is sent.
+    // Detects a server that disappeared, also while nothing is sent.
     let probes = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     #[cfg(target_os = "linux")]
@@ -217,7 +217,7 @@ async fn unix_socket(_: &Path) -> Result<std::net::TcpStream, Fault> {
     Err(Fault::of_set_up("is a Unix socket, which this system cannot open: use redis:// or rediss://"))
 }
 
-/// What it is, if no Redis answers.
+/// What the server is, if it is no Redis.
 fn what_else(heard: &[u8]) -> &'static str {
     match heard {
         [b'H', b'T', b'T', b'P', ..] | [b'<', ..] => "is not Redis, but a web server: is the port right?",
@@ -227,31 +227,31 @@ fn what_else(heard: &[u8]) -> &'static str {
     }
 }
 
-/// A connection on which one thing is asked after the other, in the thread where it was made.
+/// A connection for one request at a time, in the thread that opened it.
 pub(crate) struct Conversation {
     socket: Watched,
     heard: resp::Reader,
-    /// Something came between answers that nobody has asked for.
+    /// Messages that are not replies have come.
     pub(super) has_news: bool,
 }
 
 impl Conversation {
     /// # Errors
-    /// It has broken. An error that the server answers is its answer.
+    /// The connection broke. An error reply is a reply.
     pub(crate) async fn ask(&mut self, command: &[&[u8]]) -> Result<Reply, Fault> {
         self.say(command);
         self.socket.socket.write();
         self.hear().await
     }
 
-    /// Adds what is sent with the next question.
+    /// Adds a command to send with the next one.
     pub(super) fn say<A: AsRef<[u8]>>(&self, command: &[A]) {
         let mut bytes = Vec::new();
         resp::write(&mut bytes, command);
         self.socket.socket.add(&bytes);
     }
 
-    /// The next thing that the server says.
+    /// The next message of the server.
     pub(crate) async fn hear(&mut self) -> Result<Reply, Fault> {
         loop {
             match self.heard.next_reply() {
@@ -279,7 +279,7 @@ impl Conversation {
         }
     }
 
-    /// For others to talk on.
+    /// For use by the engine.
     pub(crate) fn into_socket(self) -> Arc<Socket> {
         self.socket.socket
     }

@@ -1,4 +1,4 @@
-//! What the engine has not: sockets, threads and the clock.
+//! What the engine lacks: sockets, threads and the clock.
 
 mod dial;
 mod scout;

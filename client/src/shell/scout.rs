@@ -1,8 +1,8 @@
-//! Finds out where locks are, for a client of a cluster or of sentinels: when somebody has to know, and when a sentinel says
-//! that there is news. It goes on in the client's own thread for as long as the client is there.
+//! Finds out where locks are, for a client of a cluster or of sentinels: when the engine needs to know, and when a
+//! sentinel publishes a change. It runs in the client's own thread for as long as the client exists.
 //!
-//! **A master that was replaced may not know it for seconds** (`SENTINEL FAILOVER`, or one that was cut off), and grants and
-//! renews as ever. The sentinels know better, and say so at once to those who listen.
+//! **A replaced master may not know it for seconds** (after `SENTINEL FAILOVER`, or if it was cut off), and keeps
+//! granting and renewing. The sentinels know, and notify their subscribers at once.
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
@@ -19,24 +19,24 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How many seeds, and how many other nodes, are asked at once where the slots are. The first answer does.
+/// How many seeds, and how many other nodes, are asked at the same time. The first reply counts.
 pub(crate) const ASKED_AT_ONCE: usize = 8;
 
-/// What a sentinel publishes when it has promoted a replica itself, and when it knows of another master.
-/// In RESP3 it does so between its answers.
+/// A sentinel publishes these when it has promoted a replica, and when it learns about another master. In RESP3 they
+/// come between replies.
 const NEWS: [&[u8]; 3] = [b"SUBSCRIBE", b"+promoted-slave", b"+switch-master"];
 
-/// How often they are asked all the same: one may have been started anew, or let nobody listen.
+/// How often they are asked in addition: a sentinel may have restarted, or refuse subscriptions.
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
 
-/// How long the others may take when one has answered: they do not all learn of a new master at the same time.
+/// How long the others may take after the first reply: they do not all learn about a new master at the same time.
 const OTHERS_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub(crate) struct Scout {
     pub dialer: Dialer,
     pub thread: Thread,
-    /// For the answer to a question.
+    /// For the reply to a request.
     pub limit: Duration,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Sentinels {
     pub addresses: Vec<Address>,
     pub name: String,
     pub access: Access,
-    /// The connections on which they are asked, while those last.
+    /// The connections to them, while those last.
     talks: Vec<Mutex<Option<Conversation>>>,
     /// The last master that they named.
     known: std::sync::Mutex<Option<Address>>,
@@ -65,7 +65,7 @@ impl Scout {
         if let Reply::Error(line) = answer { Err(Fault::of_answer(line)) } else { Ok(answer) }
     }
 
-    /// The slots, as the first of these nodes tells them that answers.
+    /// The slots, from the first of these nodes that replies.
     pub(crate) async fn slots(&self, nodes: Vec<Arc<Address>>) -> Result<Learnt, Fault> {
         let mut asked: FuturesUnordered<_> = nodes.into_iter().map(|node| self.slots_by(node)).collect();
         let mut why = Fault::timed_out();
@@ -83,7 +83,7 @@ impl Scout {
         let answer = self.ask(&mut talk, &[b"CLUSTER", b"SLOTS"]).await?;
         let Reply::List(ranges) = answer else { return Err(no_owner()) };
         let slots: Vec<_> = ranges.iter().filter_map(|range| slot_range(range, &node)).collect();
-        // A node that was just forgotten, or not met yet, owns no slots and knows of no other node.
+        // A node that was just forgotten, or has not met another one, owns no slots and knows no other node.
         if slots.is_empty() { Err(no_owner()) } else { Ok(slots) }
     }
 }
@@ -105,8 +105,7 @@ fn no_sentinel() -> Fault {
     Fault::of_set_up("is no sentinel: give its own address, or that of a sentinel")
 }
 
-/// Of what several have to say, if none of them knows: first what passes, as then it is worth asking again; then what
-/// does not.
+/// The more useful of two faults, if no server knows: a temporary fault first, because a retry may help.
 fn more_telling(one: Fault, other: Fault) -> Fault {
     let rank = |fault: &Fault| match fault.what {
         What::NotNow => 2,
@@ -116,7 +115,7 @@ fn more_telling(one: Fault, other: Fault) -> Fault {
     if rank(&other) >= rank(&one) { other } else { one }
 }
 
-/// Of what was to be asked once it is known where, nothing was sent.
+/// The request that needs the owner was not sent.
 fn unsent(fault: Fault) -> Fault {
     if fault.what == What::Silent { Fault { what: What::Unreachable, ..fault } } else { fault }
 }
@@ -127,8 +126,8 @@ impl Sentinels {
         Self { addresses, name, access, talks, known: std::sync::Mutex::default() }
     }
 
-    /// Asks all at once, since any one of them may have been cut off from the others. Of the masters that they name, and
-    /// that say themselves that they are one, the newest counts.
+    /// Asks all at the same time, since any of them may be cut off from the others. Of the masters that they name, and
+    /// that confirm being one, the newest counts.
     pub(crate) async fn master(&self, scout: &Scout) -> Result<Learnt, Fault> {
         // The sentinel may be slow, and so may the master.
         let limit = (scout.dialer.limit + scout.limit).saturating_mul(2);
@@ -150,7 +149,7 @@ impl Sentinels {
         Ok(Learnt::Master(master))
     }
 
-    /// The one that this sentinel names, and how often there was a new one before it.
+    /// The master that this sentinel names, and the number of failovers before it.
     async fn master_by(
         &self,
         scout: &Scout,
@@ -163,7 +162,7 @@ impl Sentinels {
             None => begin(scout, sentinel).await?,
         };
         let named = match self.named_by(scout, sentinel, &mut present).await {
-            // It had broken since it was used the last time.
+            // It broke since its last use.
             Err(fault) if fault.what == What::Silent => {
                 present = begin(scout, sentinel).await?;
                 self.named_by(scout, sentinel, &mut present).await?
@@ -196,7 +195,7 @@ impl Sentinels {
             return Err(self.down(&format!("{host}:{port}"), "is down, by their word"));
         }
         let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
-        // One that it has promoted itself it names here first.
+        // If it has promoted a replica itself, it names that here first.
         let address = scout.ask(talk, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()]).await?;
         let Reply::List(address) = address else { return Err(no_sentinel()) };
         let [host, port] = &address[..] else { return Err(no_sentinel()) };
@@ -205,7 +204,7 @@ impl Sentinels {
         Ok((epoch, Address::new(place, self.access.clone())))
     }
 
-    /// By the server itself.
+    /// Asks the server itself.
     async fn confirmed(&self, scout: &Scout, named: (u64, Address)) -> Result<(u64, Address), Fault> {
         let place = named.1.place.to_string();
         let down = |fault: Fault| match fault.what {
@@ -215,19 +214,19 @@ impl Sentinels {
         let mut talk = scout.dialer.open(&named.1, &scout.thread).await.map_err(down)?;
         match scout.ask(&mut talk, &[b"ROLE"]).await.map_err(down) {
             Ok(Reply::List(role)) if role.first().and_then(Reply::text) == Some("master") => Ok(named),
-            // The user may not ask: the sentinel's word has to do.
+            // Without the right to ask, the sentinel's reply has to do.
             Err(fault) if fault.cause.code() == Some("NOPERM") => Ok(named),
             answer => answer.and(Err(self.down(&place, "says that it is a replica"))),
         }
     }
 
-    /// They know it, and this passes.
+    /// The sentinels know that it is down, which is temporary.
     fn down(&self, place: &str, how: &str) -> Fault {
         let advice = "start it, or wait for the failover; redis-cli SENTINEL CKQUORUM tells whether one comes";
         Fault::nowhere(format!("the sentinels know the master {} at {place}, and it {how}: {advice}", self.name))
     }
 
-    /// Resolves when one of them has news, or is not there any more. Cancel safe.
+    /// Resolves when one of them has news, or is gone. Cancel safe.
     pub(crate) async fn news(&self) {
         let mut listened: FuturesUnordered<_> = self.talks.iter().map(listen).collect();
         listened.next().await;
@@ -242,7 +241,7 @@ fn is_up(master: &HashMap<&str, &str>) -> bool {
 
 async fn begin(scout: &Scout, sentinel: &Address) -> Result<Conversation, Fault> {
     let mut talk = scout.dialer.open(sentinel, &scout.thread).await?;
-    // One that does not speak RESP3, or lets nobody listen, is asked only.
+    // One that does not support RESP3, or refuses subscriptions, is only asked.
     if scout.ask(&mut talk, &[b"HELLO", b"3"]).await.is_ok() {
         talk.say(&NEWS);
     }
@@ -274,7 +273,7 @@ fn first_word(reply: &Reply) -> Option<&str> {
     if let Reply::List(parts) = reply { parts.first()?.text() } else { None }
 }
 
-/// What is not an answer.
+/// Whether it is a published message rather than a reply.
 fn is_news(reply: &Reply) -> bool {
     first_word(reply) == Some("message") || is_confirmation(reply)
 }

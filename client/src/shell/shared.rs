@@ -1,12 +1,12 @@
-//! What all clones of a client and all of its guards share: the engine, and the sockets and the clock that it has not.
+//! What all clones of a client and all its guards share: the engine, its sockets and its clock.
 //!
-//! **The engine is stepped where something happens**: by a caller in his own thread, by the driver of a socket that has
-//! read something, by the thread that watches the clock. What is to be sent is written there and then. So a free lock is
-//! taken and given back without another thread being woken: the request is written by the task that wants it, and its
-//! answer is read by the runtime in which that task waits.
+//! **The engine is stepped where something happens**: in a caller's thread, in the driver of a socket that has read
+//! something, in the thread that watches the clock. Effects are executed at once. So a free lock is acquired and
+//! released without waking another thread: the task that wants it writes the request, and the runtime in which that
+//! task waits reads the reply.
 //!
-//! That runtime may be busy, or rest with nobody in it. So an answer that is not read in a moment is read by the thread that
-//! watches the clock.
+//! That runtime may be busy or idle, with no thread in it. So the thread that watches the clock reads replies that are
+//! not read soon.
 
 use super::dial::Dialer;
 use super::scout::{self, Scout, Sentinels};
@@ -34,25 +34,25 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// From so many requests on, a runtime has a connection of its own. Most programs that ask less often are done soon.
+/// After this many requests a runtime gets its own connection. Most programs that send fewer end soon.
 const ASKS_OFTEN: u32 = 64;
 
-/// Of so many runtimes it is counted how often they ask.
+/// How many runtimes are counted.
 const RUNTIMES_MAX: usize = 64;
 
-/// An answer that a caller's runtime has not read for so long is read for it.
+/// If a caller's runtime has not read a reply for this long, the client reads it.
 const UNREAD_MAX: Duration = Duration::from_millis(20);
 
 pub(crate) struct Shared {
     pub settings: Settings,
     pub thread: Thread,
-    /// What all holders but those of owners begin with: the process's name, if it has one, and a uuid.
+    /// The prefix of all holders except owners: the process's name, if it has one, and a uuid.
     pub identity: String,
-    /// The callers that share one request for an answer.
+    /// Callers that share one request for an answer.
     pub flights: Arc<Flights>,
     dialer: Dialer,
     inner: Mutex<Inner>,
-    /// Somebody has to know where locks are.
+    /// Signals that a look-up is needed.
     looks: Arc<Notify>,
     /// The number of the next holder, and of the next caller or runtime.
     holders: AtomicU64,
@@ -62,30 +62,30 @@ pub(crate) struct Shared {
 
 struct Inner {
     engine: Engine,
-    /// And whether it is read in a caller's runtime.
+    /// The flag says whether a caller's runtime reads it.
     sockets: BTreeMap<ConnectionId, (Arc<Socket>, bool)>,
-    /// When the engine is stepped next, whatever happens.
+    /// The next step of the engine if no event happens.
     alarm: Option<Instant>,
-    /// What callers wait for.
+    /// Where callers get their replies.
     callers: BTreeMap<CallerId, Telling>,
-    /// Of the guards that are there.
+    /// The leases of the existing guards.
     leases: BTreeMap<GuardId, Arc<Lease>>,
     runtimes: Vec<Runtime>,
-    /// For as long as something is given back that nobody waits for.
+    /// Keeps this alive while background releases are under way.
     stays: Option<Arc<Shared>>,
 }
 
-/// A runtime from which it is asked.
+/// A runtime that sends requests.
 struct Runtime {
     id: runtime::Id,
     number: u64,
     asked: u32,
     last: Instant,
-    /// Nothing can be read there.
+    /// It has no I/O.
     is_unfit: bool,
 }
 
-/// Where locks are looked for.
+/// Where the locks are.
 pub(crate) enum Servers {
     One,
     Cluster(Vec<Address>),
@@ -93,7 +93,7 @@ pub(crate) enum Servers {
 }
 
 impl Shared {
-    /// `name`: what the process is called in its holders.
+    /// `name`: the process's name in its holders.
     pub(crate) fn new(
         engine: Engine,
         settings: Settings,
@@ -123,17 +123,17 @@ impl Shared {
         shared
     }
 
-    /// A number that nobody else has.
+    /// A unique number.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Relaxed)
     }
 
-    /// A holder that nobody has had before. It ends with `<uuid>:<n>`, as Redisson's `<uuid>:<thread>`.
+    /// A new holder. It ends with `<uuid>:<n>`, as Redisson's ends with `<uuid>:<thread>`.
     pub(crate) fn fresh_holder(&self) -> Arc<[u8]> {
         Arc::from(format!("{}:{}", self.identity, self.holders.fetch_add(1, Relaxed)).into_bytes())
     }
 
-    /// By which lane it is asked what this task waits for.
+    /// The lane for requests that this task waits for.
     pub(crate) fn lane(&self, key: &[u8]) -> Lane {
         let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
         let now = Instant::now();
@@ -146,7 +146,7 @@ impl Shared {
             return Lane::Own;
         }
         if rested > UNREAD_MAX {
-            // It may have broken meanwhile, and nobody was there to see it.
+            // It may have broken unnoticed.
             let connection = inner.engine.connection_of(key, lane);
             let socket =
                 connection.and_then(|connection| Some((connection, inner.sockets.get(&connection)?.0.clone())));
@@ -156,7 +156,7 @@ impl Shared {
         lane
     }
 
-    /// Hands on what has come.
+    /// Passes received bytes to the engine.
     fn read(&self, connection: ConnectionId, socket: &Socket) {
         if let Err(why) = socket.read(true, |bytes| self.step(Event::Received(connection, bytes))) {
             lock(&self.inner).sockets.remove(&connection);
@@ -164,23 +164,23 @@ impl Shared {
         }
     }
 
-    /// Asks the engine for a caller, who has a number from now on.
+    /// Starts an engine request with a new caller number.
     pub(crate) fn asks<'a>(&self, event: impl FnOnce(CallerId) -> Event<'a>) -> (CallerId, Telling) {
         let (caller, telling) = (self.number(), Telling::default());
         self.step_for(event(caller), Some((caller, telling.clone())));
         (caller, telling)
     }
 
-    /// The engine's next step. Only in the process that opened the client: in another one, its lock may never open.
+    /// Steps the engine. Only in the process that opened the client: in a fork, its mutex may stay locked for ever.
     pub(crate) fn step(&self, event: Event<'_>) {
         self.step_for(event, None);
     }
 
-    /// What others may read at any time is written while the engine is locked, in the order of its effects. What calls
-    /// other code or the system is done behind the lock.
+    /// Effects that only memory needs are executed while the engine is locked, in order. Calls to other code or the
+    /// system come after the mutex is released.
     fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, Telling)>) {
         let mut later = Vec::new();
-        // Dropped behind the lock: with the last waker of a task a guard of this client may go.
+        // Dropped after unlocking: dropping a task's last waker may drop a guard of this client.
         let (mut abandoned, mut released) = (None, None);
         let let_go = {
             let mut inner = lock(&self.inner);
@@ -249,13 +249,13 @@ impl Shared {
                 Later::Log(log) => logs::write(log),
             }
         }
-        // Outside of the lock, as this may be the last of it.
+        // Outside the mutex, as this may be the last reference.
         drop((abandoned, released, let_go));
     }
 
     fn connect(&self, connection: ConnectionId, lane: Lane, address: Arc<Address>) {
         let (me, dialer, thread) = (self.me.clone(), self.dialer.clone(), self.thread.clone());
-        // Where it is to live. What asks by a caller's lane does so from the caller's runtime.
+        // The runtime that reads it: a caller's lane belongs to the caller's runtime.
         let there = match lane {
             Lane::Caller(number) => {
                 Handle::try_current().ok().filter(|here| lock(&self.inner).is_runtime(here.id(), number))
@@ -278,7 +278,7 @@ impl Shared {
         });
     }
 
-    /// An answer that is not read in a moment by its own driver is read all the same.
+    /// Reads a reply that its own driver does not read soon.
     fn sees_to(&self, connection: ConnectionId, socket: Arc<Socket>) {
         if socket.is_to_be_seen_to() {
             let helper = Helper { connection, socket, me: self.me.clone() };
@@ -298,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Asks a server for a caller: that of the key, or this one. Without a command it only connects.
+    /// Sends a caller's request to the key's server, or to this node. Without a command it only connects.
     pub(crate) async fn ask(
         &self,
         about: &[u8],
@@ -309,7 +309,7 @@ impl Shared {
         self.answered(about, |caller| Event::Ask { key: Arc::from(key), node, bytes, caller }).await
     }
 
-    /// Waits until it is known where locks are: in a cluster, where they are now.
+    /// Waits until the owners of locks are known: in a cluster, looks them up again.
     pub(crate) async fn learn(&self, about: &[u8]) -> Result<(), Error> {
         self.answered(about, Event::Learn).await.map(drop)
     }
@@ -324,9 +324,9 @@ impl Shared {
         answer.map_err(|fault| fault.into_error(about))
     }
 
-    /// Waits until the servers have answered to all that is being given back.
+    /// Waits until the servers have replied to all background releases.
     pub(crate) async fn settle(&self) {
-        // In another process nothing of it goes on.
+        // In a fork none of it goes on.
         if self.thread.is_here() {
             let (_, telling) = self.asks(Event::Settle);
             heard(telling).await;
@@ -349,8 +349,7 @@ impl Drop for Shared {
 }
 
 impl Inner {
-    /// Of so many runtimes the one that has asked last takes the place of the one that has not for longest: most that there
-    /// ever were have ended.
+    /// Beyond the limit, a new runtime replaces the one with the oldest request: most old runtimes have ended.
     fn runtime(&mut self, id: runtime::Id, now: Instant, number: impl FnOnce() -> u64) -> &mut Runtime {
         let runtimes = &mut self.runtimes;
         let known = runtimes.iter().position(|it| it.id == id);
@@ -369,9 +368,9 @@ impl Inner {
     }
 }
 
-/// What is done when the engine is not locked any more.
+/// Work for after the engine is unlocked.
 enum Later {
-    /// And whether it is read in a caller's runtime, and written at once.
+    /// Flags: a caller's runtime reads it; write at once.
     Write(ConnectionId, Arc<Socket>, bool, bool),
     Wake(Waker),
     Connect(ConnectionId, Lane, Arc<Address>),
@@ -391,7 +390,7 @@ impl Wake for Alarm {
     }
 }
 
-/// Reads an answer for a runtime that does not.
+/// Reads a reply that its runtime does not read.
 struct Helper {
     connection: ConnectionId,
     socket: Arc<Socket>,
@@ -410,20 +409,20 @@ impl Wake for Helper {
     }
 }
 
-/// A socket that is driven, until it breaks or its runtime ends.
+/// A socket with its driver, until it breaks or its runtime ends.
 struct Driven {
     connection: ConnectionId,
     lane: Lane,
     socket: Arc<Socket>,
     me: Weak<Shared>,
     is_watched: bool,
-    /// Why it has ended, if not with its runtime.
+    /// Why it ended, unless its runtime did.
     why: Option<io::Error>,
 }
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        // In another process nothing of it goes on.
+        // In a fork none of it goes on.
         if !self.socket.is_here() {
             return;
         }
@@ -441,13 +440,13 @@ impl Drop for Driven {
     }
 }
 
-/// Reads what comes on a line. The only answer that is awaited is read as soon as the runtime hears that it has come, before
-/// it looks for a task to run: a task that reads would cost it a turn of its own. Many are read by a task, when the others
-/// have had their turn: so they come together.
+/// Reads a connection. If only one reply is expected, it is read as soon as the runtime is notified, before the runtime
+/// picks a task: a reading task would cost an extra turn. If many are expected, a task reads them after other tasks had
+/// their turn, so that they come together.
 struct Reading {
     connection: ConnectionId,
     me: Weak<Shared>,
-    /// It knows this as its waker.
+    /// The socket, which has this as its waker.
     watched: Weak<Watched>,
     has_turn: Notify,
     broken: Mutex<Option<io::Error>>,
@@ -458,7 +457,7 @@ impl Reading {
         loop {
             match self.read() {
                 Poll::Ready(Err(error)) => return error,
-                // There is more, and others have their turn first.
+                // There is more, but other tasks go first.
                 Poll::Ready(Ok(())) => tokio::task::yield_now().await,
                 Poll::Pending => self.has_turn.notified().await,
             }
@@ -500,7 +499,7 @@ async fn drive(mut driven: Driven) {
         Ok(watched) => {
             driven.is_watched = true;
             let watched = Arc::new(watched);
-            // Not before: what is sent by a line that turns out to be read by nobody is lost with it.
+            // Not earlier: requests on a connection without a reader would be lost.
             if let Some(shared) = me.upgrade() {
                 shared.step(Event::Connected(connection));
             }

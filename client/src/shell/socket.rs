@@ -1,8 +1,8 @@
-//! One connection to a server, which anybody may write to and read from without being held up: whoever sends writes at
-//! once where he is, and what has come is read by whoever is there first. The order of what is sent is that in which it is
-//! added, and what has come is handed on in the order in which it came.
+//! One connection to a server. Any thread may write to it and read from it without blocking: a sender writes at once in
+//! its own thread, and the first thread that can reads what has come. Bytes are sent in the order in which they are
+//! added, and delivered in the order in which they came.
 //!
-//! It is read as soon as something comes by the runtime where its lane is: that of the client's own thread, or the caller's.
+//! The runtime of its lane reads it as soon as something comes: the client's own thread, or a caller's runtime.
 
 use crate::here::Here;
 use crate::mutex::lock;
@@ -15,26 +15,26 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
-/// So much is read at once, and so many times before others have their turn: a server may send without an end.
+/// The size of one read, and how many reads come before other tasks: a server may send without end.
 const READ: usize = 64 * 1_024;
 const READS_MAX: usize = 16;
 
 pub(crate) struct Socket {
-    /// Of TCP, or a Unix socket: reading, writing and shutting down are the same system calls.
+    /// TCP, or a Unix socket: reading, writing and shutting down are the same system calls.
     stream: TcpStream,
-    /// What is to be sent, and has not been taken by whoever writes.
+    /// Bytes to send that no writer has taken yet.
     added: Mutex<Vec<u8>>,
-    /// What is being sent. Locked by whoever writes.
+    /// Bytes being sent. The writer locks it.
     writing: Mutex<Vec<u8>>,
-    /// Locked by whoever reads, until what he has read is handed on.
+    /// The reader locks it until the bytes are delivered.
     reading: Mutex<Vec<u8>>,
     #[cfg(feature = "tls")]
     tls: Option<Mutex<rustls::ClientConnection>>,
-    /// For the driver: something is to be written.
+    /// Notifies the driver that there is something to write.
     has_more: Notify,
-    /// Whose it is: one that was forked from it has the same connection, and is to leave it alone.
+    /// The process that owns it: a fork has the same connection, and must not use it.
     here: Here,
-    /// Somebody looks in a moment whether the driver has read what comes.
+    /// A timer will check whether the driver has read what comes.
     is_seen_to: AtomicBool,
 }
 
@@ -52,24 +52,24 @@ impl Socket {
         Self { stream, added, writing, reading, has_more, is_seen_to, here }
     }
 
-    /// Adds what is to be sent, and sends nothing.
+    /// Adds bytes to send, without sending.
     pub(crate) fn add(&self, bytes: &[u8]) {
         lock(&self.added).extend_from_slice(bytes);
     }
 
-    /// Has the driver write, together with what else is added until its turn.
+    /// Lets the driver write, together with what is added until its turn.
     pub(crate) fn write_soon(&self) {
         self.has_more.notify_one();
     }
 
-    /// Writes what can be written now; the driver goes on with the rest. A break is found by whoever reads.
+    /// Writes what can be written now; the driver writes the rest. A reader finds breaks.
     pub(crate) fn write(&self) {
         if !self.has_written() {
             self.has_more.notify_one();
         }
     }
 
-    /// Whether nothing is left.
+    /// Whether everything is written.
     fn has_written(&self) -> bool {
         let mut writing = lock(&self.writing);
         let added = mem::take(&mut *lock(&self.added));
@@ -77,7 +77,7 @@ impl Socket {
         let added = match &self.tls {
             Some(tls) => {
                 let mut tls = lock(tls);
-                // It keeps all that it is given.
+                // It buffers everything.
                 let _ = tls.writer().write_all(&added);
                 return loop {
                     match tls.wants_write().then(|| tls.write_tls(&mut &self.stream)) {
@@ -99,18 +99,18 @@ impl Socket {
                     *writing = rest.to_vec();
                     return false;
                 }
-                // Nobody will read it.
+                // There is no reader left.
                 _ => break,
             }
         }
         true
     }
 
-    /// Hands on what has come, and returns whether nothing more comes for now. `is_ended`: the end may be behind it; if it is
-    /// not, less than might have been read is all that there was.
+    /// Delivers what has come, and returns whether nothing more comes for now. `is_ended`: the end may follow; if not,
+    /// a short read was everything.
     ///
     /// # Errors
-    /// It has broken.
+    /// The connection broke.
     pub(crate) fn read(&self, is_ended: bool, mut hand_on: impl FnMut(&[u8])) -> io::Result<bool> {
         let mut buffer = lock(&self.reading);
         for _ in 0..READS_MAX {
@@ -142,7 +142,7 @@ impl Socket {
                 return Ok(0);
             }
             if let Err(error) = tls.process_new_packets() {
-                // The alert tells the server why.
+                // The alert tells the server the reason.
                 let _ = tls.write_tls(&mut &self.stream);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -152,7 +152,7 @@ impl Socket {
         }
     }
 
-    /// Of what is secret, what is left to be read is not what is there.
+    /// Whether it is encrypted: then the readable bytes are not the content.
     fn is_secret(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some();
@@ -165,7 +165,7 @@ impl Socket {
         (&self.stream).read(buffer)
     }
 
-    /// Whether nobody sees to it yet that what comes is read; from now on somebody does.
+    /// Whether no timer checks it yet; from now on one does.
     pub(crate) fn is_to_be_seen_to(&self) -> bool {
         !self.is_seen_to.swap(true, Relaxed)
     }
@@ -180,14 +180,14 @@ impl Socket {
 
     /// Its driver finds that it has ended.
     pub(crate) fn close(&self) {
-        // Fails where it has broken already.
+        // Fails if it has broken already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// For a driver in the runtime where this is called.
+    /// For a driver in the current runtime.
     ///
     /// # Panics
-    /// If that runtime is for nothing that is read and written.
+    /// If that runtime has no I/O.
     pub(crate) fn watched(self: Arc<Self>) -> io::Result<Watched> {
         let readiness = tokio::net::TcpStream::from_std(self.stream.try_clone()?)?;
         Ok(Watched { socket: self, readiness })
@@ -197,12 +197,12 @@ impl Socket {
 /// A socket that one runtime watches.
 pub(crate) struct Watched {
     pub socket: Arc<Socket>,
-    /// Of the same connection, by another descriptor.
+    /// The same connection, with another descriptor.
     readiness: tokio::net::TcpStream,
 }
 
 impl Watched {
-    /// Hands on what comes, for as long as nothing is wrong. Ready if it has broken, or if more is there than is read at once.
+    /// Delivers what comes. Ready if it broke, or if there is more than is read at once.
     pub(crate) fn poll_read(&self, context: &mut Context<'_>, mut hand_on: impl FnMut(&[u8])) -> Poll<io::Result<()>> {
         let socket = &self.socket;
         loop {
@@ -210,18 +210,18 @@ impl Watched {
             if !socket.is_here() {
                 return Poll::Pending;
             }
-            // Another task may have read it meanwhile, which is no error.
+            // Another task may have read it in the meantime, which is no error.
             if !self.until_blocked(Interest::READABLE, || socket.read(socket.is_secret(), &mut hand_on))? {
                 return Poll::Ready(Ok(()));
             }
         }
     }
 
-    /// Writes what is to be written, until it has broken.
+    /// Writes until the connection breaks.
     pub(crate) async fn writes(&self) -> io::Error {
         loop {
             self.socket.has_more.notified().await;
-            // What many tasks send at the same time goes in one piece: a write costs more than all the rest.
+            // Requests that many tasks send at the same time go in one piece: a write costs more than everything else.
             tokio::task::yield_now().await;
             while !self.socket.has_written() {
                 let written = self.readiness.writable().await;
@@ -233,7 +233,7 @@ impl Watched {
         }
     }
 
-    /// Does work that returns whether the system would block: from then on it is not ready until there is more.
+    /// Does work that returns whether the system would block. If so, the socket is not ready until there is more.
     fn until_blocked(&self, interest: Interest, work: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
         let work = || if work()? { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(false) };
         let worked = self.readiness.try_io(interest, work);

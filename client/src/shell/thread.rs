@@ -1,11 +1,11 @@
-//! The client's own thread: connections are made there, and those live there that no caller waits on; for all clients of the
-//! program.
+//! The client's own thread, one for all clients of the program: it makes connections, and reads those that no caller
+//! waits on.
 //!
-//! A program whose own tasks hold up its runtime keeps its locks all the same; one that goes from one runtime to another,
-//! as tests do, takes its client along; and what goes on in the background does not end with the caller's runtime.
+//! So a program keeps its locks even if its own tasks block its runtime; a client can move from one runtime to another,
+//! as in tests; and background work does not end with the caller's runtime.
 //!
-//! **A process that is forked from this one has no such thread**, so what it has of a client is good for nothing, and it is
-//! told so. What is opened there has a thread of its own.
+//! **A forked process has no such thread**, so its copy of a client cannot work, and calls fail with an error. A client
+//! that is opened there has its own thread.
 
 use crate::alarms::Alarms;
 use crate::foreign;
@@ -18,30 +18,30 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
 
-/// So that a server that comes back is not flooded, nor the thread busy with nothing but handshakes.
+/// So that neither a restarted server nor the thread is flooded with handshakes.
 const OPENING_MAX: usize = 8;
 
-/// For as long as the program runs, once a client was opened.
+/// It runs until the program ends, once a client was opened.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 
 #[derive(Clone)]
 pub(crate) struct Thread {
     pub(crate) runtime: Handle,
     pub(crate) alarms: Arc<Alarms>,
-    /// For those that open a connection there.
+    /// For tasks that open a connection there.
     pub(super) opening: Arc<Semaphore>,
     pub(crate) here: Here,
 }
 
 impl Thread {
     /// # Errors
-    /// The system has no thread for it, or no file descriptors.
+    /// The system has no thread or no file descriptors for it.
     pub(crate) fn start() -> Result<Self, Error> {
         let mut present = lock(&THREAD);
         if let Some(thread) = present.as_ref().filter(|thread| thread.is_here()) {
             return Ok(thread.clone());
         }
-        // What there is of another process's is left alone.
+        // The thread of another process is left alone.
         std::mem::forget(present.take());
         let thread = Self::begin();
         let thread =
@@ -62,13 +62,13 @@ impl Thread {
         Ok(thread)
     }
 
-    /// Whether it is there: it belongs to this process, and not to the one that this was forked from.
+    /// Whether it runs in this process, rather than in the parent of a fork.
     pub(crate) fn is_here(&self) -> bool {
         self.here.is_here()
     }
 
     /// # Errors
-    /// It is not there.
+    /// It does not run here.
     pub(crate) fn check(&self, about: &[u8]) -> Result<(), Error> {
         let why = "this process was forked from the one that opened the client, and has to open one of its own";
         if self.is_here() { Ok(()) } else { Err(Error::configuration(about, why)) }

@@ -1,4 +1,4 @@
-//! TLS, with certificates that are read once and not for each connection: the system's, or those that the program gives.
+//! TLS, with certificates that are read only once: the system's, or the program's.
 
 use crate::certificates::{Certificates, Identity};
 use rlock_client_core::error::{Cause, Error, ErrorKind};
@@ -15,14 +15,14 @@ pub(super) fn begin(config: Option<Arc<ClientConfig>>, host: &str) -> io::Result
         .map_err(|error| io::Error::other(format!("is at a host that no certificate can be for: {error}")))?;
     let config = config.unwrap_or_else(|| WITH_THE_SYSTEMS.get_or_init(with_the_systems).clone());
     let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
-    // What it is given it keeps until it is sent.
+    // It buffers everything until it is sent.
     connection.set_buffer_limit(None);
     Ok(connection)
 }
 
 pub(super) const SPEAKS_NO_TLS: &str = "speaks no TLS at this port: give its address as redis://, or the port for TLS";
 
-/// What a server does with which TLS will not work the next time either, in words that follow its name.
+/// A TLS failure that the next connection would have too, in words that follow the server's name.
 pub(super) fn refusal(error: &io::Error) -> Option<String> {
     use rustls::AlertDescription::{
         BadCertificate, CertificateExpired, CertificateRequired, CertificateUnknown, CloseNotify, DecryptError,
@@ -52,12 +52,12 @@ fn with_the_systems() -> Arc<ClientConfig> {
 
 fn of_the_system() -> RootCertStore {
     let mut certificates = RootCertStore::empty();
-    // Those that cannot be read are missed by a server that needs them, and then the error says so.
+    // If an unreadable one is needed, the server's error says so.
     certificates.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     certificates
 }
 
-/// With those that the program gives.
+/// With the program's certificates.
 pub(crate) fn configuration(certificates: Option<&Certificates>) -> Result<Option<Arc<ClientConfig>>, Error> {
     choose_cryptography();
     certificates.map(with_those).transpose()
@@ -93,10 +93,10 @@ fn unusable(what: &str, why: &dyn std::fmt::Display) -> Error {
     Error::because(ErrorKind::Configuration, "certificates", why)
 }
 
-/// rustls wants one choice for the whole process. One that the program has made already stays.
+/// rustls wants one choice for the whole process. The program's own choice takes precedence.
 fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails if another thread has been faster, which is as good.
+        // Fails if another thread was faster, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -12,7 +12,7 @@ use crate::program::{Program, Wanted};
 use crate::protection::Protection;
 use crate::server::{Health, Request, Server, words};
 use crate::traces::Trace;
-use rlock_client_core::{Access, Address, Effect, Engine, Event, Fault, Learnt, ConnectionId, Place, Route};
+use rlock_client_core::{Access, Address, ConnectionId, Effect, Engine, Event, Fault, Learnt, Place, Route};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;

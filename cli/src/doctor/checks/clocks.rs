@@ -19,7 +19,7 @@ fn clock(node: &Node) -> Option<Clock> {
     node.seen.as_ref().ok()?.clock.as_ref().ok().copied()
 }
 
-/// By what they differ for certain, whatever the answers took on their way.
+/// Their minimum difference, whatever time the replies took.
 fn compared((first, its): &(&Node, Clock), node: &Node, clock: &Clock) -> Option<Finding> {
     let ahead = clock.offset_us - its.offset_us;
     let certain = ahead.abs() - its.uncertain_us - clock.uncertain_us;

@@ -86,7 +86,7 @@ pub fn cluster() -> Reading {
     reading
 }
 
-/// What that node has told.
+/// What that node has reported.
 pub fn seen(reading: &mut Reading, node: usize) -> &mut Seen {
     reading.nodes[node].seen.as_mut().unwrap()
 }
@@ -101,7 +101,7 @@ pub fn sentinel(reading: &mut Reading, which: usize) -> &mut Lines {
     reading.sentinels[which].master.as_mut().unwrap()
 }
 
-/// What they are about, and the lines that mend them.
+/// The subjects of the findings, and the lines that fix them.
 pub fn found(findings: &[Finding]) -> Vec<(&str, Option<&str>)> {
     findings.iter().map(|finding| (finding.about, finding.mend.as_deref())).collect()
 }

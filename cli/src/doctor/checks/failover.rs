@@ -1,15 +1,15 @@
-//! Whether the old master has stopped granting when the new one begins. All that a grace promises rests on that.
+//! Whether the old master stops granting before the new one begins. The promise of a grace depends on that.
 //!
-//! A server counts a replica as gone when the last word from it is more than `min-replicas-max-lag` seconds old, by a
-//! clock of whole seconds, and looks once a second: so a master that is cut off stops after that lag and two seconds
-//! more at the latest. What it takes for a standstill of its own, the module sees after two more. A failover comes when the sentinels, or the other masters of a cluster, have not heard of it for
-//! as long as they are told to wait.
+//! A server counts a replica as gone when its last message is more than `min-replicas-max-lag` seconds old, by a clock
+//! of whole seconds, and checks once a second: so a master that is cut off stops granting at the latest two seconds
+//! after that lag. The module notices a stall of the server itself two seconds later. A failover comes when the
+//! sentinels, or the other masters of a cluster, have not reached the master for their configured time.
 
 use crate::address::Way;
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Node, Reading};
 
-/// What the servers take on top of the lag, at the latest, and a standstill that nobody notices.
+/// The servers' maximum delay in addition to the lag, and the longest unnoticed stall.
 pub const MORE_S: u64 = 4;
 
 /// A shorter lag is not asked for: replicas report once a second, and one report may be late.
@@ -18,7 +18,7 @@ const LEAST_LAG_S: u64 = 2;
 /// When a failover begins.
 struct Begin {
     after_ms: u64,
-    /// Whose setting it is.
+    /// The server that has the setting.
     whose: &'static str,
     /// How it is set, without the number.
     set: String,
@@ -36,7 +36,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     }
 }
 
-/// When a server that is cut off has stopped granting. `None`: never, which is told elsewhere; or not known.
+/// When a server that is cut off has stopped granting. `None`: never, which another check reports; or unknown.
 fn stops_after_s(node: &Node) -> Option<u64> {
     node.setting("min-replicas-to-write").filter(|count| *count > 0)?;
     Some(node.setting("min-replicas-max-lag").filter(|lag| *lag > 0)? + MORE_S)

@@ -1,4 +1,4 @@
-//! Whether a new master waits until all have stopped who believe in a lock that it has never heard of.
+//! Whether a new master waits until every client that believes in a forgotten lock has stopped.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::Reading;

@@ -1,5 +1,5 @@
-//! The checks: each is a function of what was read, and asks nobody. What was not told is no finding of theirs, but for
-//! `unknown`, which says so.
+//! The checks: each is a function of the readings, and sends no request. Missing readings cause no finding, except in
+//! `unknown`, which reports them.
 
 mod address;
 mod clocks;

@@ -1,5 +1,5 @@
-//! What a restart forgets. A master that comes back empty, before anybody has noticed that it was gone, makes its
-//! replicas as empty: so each server that is or may become a master needs its AOF file.
+//! What a restart forgets. If a master comes back empty before any server has noticed that it was gone, it empties its
+//! replicas: so each server that is or may become a master needs its AOF file.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Node, Reading};

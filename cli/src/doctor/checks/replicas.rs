@@ -1,11 +1,11 @@
-//! Whether what a master grants reaches somebody, and whether it stops granting when it does not. And what is lost
-//! where nothing follows it, which is no fault but a price.
+//! Whether a master's grants reach a replica, and whether it stops granting if they do not. And what is lost without
+//! replicas, which is a cost rather than a fault.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Lines, Node, Reading};
 use crate::doctor::tour;
 
-/// How long one is not in touch before that is told, where the servers have no limit of their own.
+/// How long a replica may be out of touch before a finding, if the servers have no limit.
 const LAG_S: u64 = 10;
 
 pub fn look(reading: &Reading) -> Vec<Finding> {
@@ -47,7 +47,7 @@ fn alone(master: &Node) -> Finding {
     Finding::note("replicas", &master.address, what)
 }
 
-/// Whether a master stops that nobody hears of, and only such a one.
+/// Whether a master stops when it is cut off, and only then.
 fn fence(master: &Node, known: u64) -> Vec<Finding> {
     let Some(wanted) = master.setting("min-replicas-to-write") else { return Vec::new() };
     let wrong = |what: String| Finding::wrong("min-replicas-to-write", &master.address, what);

@@ -1,4 +1,4 @@
-//! Whether a failover comes when the master fails, and no second one with it: enough sentinels, who agree.
+//! Whether a failing master causes a failover, and only one: enough sentinels, which agree.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Lines, Reading, Sentinel};

@@ -1,9 +1,9 @@
-//! What was not told, and is not taken for fine.
+//! Unknown settings, which do not count as fine.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Node, Reading, Seen};
 
-/// What a server that gave no answer is told as.
+/// The report for a server that did not reply.
 pub const SILENT: &str = "silence";
 
 pub fn look(reading: &Reading) -> Vec<Finding> {
