@@ -15,7 +15,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 const LEASE: Duration = Duration::from_millis(500);
 
-/// What the subscriber does with what it is told in threads that are not the test's.
+/// What the subscriber does in threads other than the test's.
 static MOOD: Mutex<Mood> = Mutex::new(Mood::Well);
 static CHANGED: Condvar = Condvar::new();
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
@@ -105,7 +105,7 @@ fn a_subscriber_that_blocks_or_panics_costs_no_guard() {
     }
 }
 
-/// Blocks whoever wakes it until it may go on.
+/// Blocks the thread that wakes it until it may continue.
 #[derive(Default)]
 struct Blocking {
     may_go_on: Mutex<bool>,

@@ -1,4 +1,4 @@
-//! What a server says that cannot do it: the line must not say that nobody answers, and must say what to do.
+//! A server that replies that it cannot do it now: the message must not call it silent, and must say what to do.
 
 use crate::support::{bare, rlock, run, start, url};
 use rlock_testing::{Cluster, Reply, Server, text, wait_until};
@@ -51,7 +51,7 @@ fn a_node_that_is_taken_for_the_whole() {
     let known = one.client().say("CONFIG GET cluster-databases");
     let what = if known.as_list().is_empty() { "number at the end of the address" } else { "cluster-databases" };
     answered(bare(&["-u", &format!("{}/1", tcp(one)), "ls"]), 78, &["a cluster", what]);
-    // By its socket nobody else is reached.
+    // Its socket leads to no other server.
     answered(bare(&["-u", &url(one), "inspect", &cluster.key_on(1)]), 78, &["node of a cluster", "redis+cluster://"]);
 }
 
@@ -104,7 +104,7 @@ fn keys_that_are_no_locks() {
     answered(rlock(&server, &["run", "--token", "key", "true"]), 78, &["fencing counter", "redisson_lock_token:{"]);
 }
 
-/// Who types `rlock run` knows of no RLOCK command.
+/// Users of `rlock run` know no RLOCK command.
 #[test]
 fn a_lock_of_the_other_kind() {
     let (server, mut client) = Server::with_client();

@@ -69,14 +69,14 @@ fn the_ways_to_give_a_password() {
     works(&[url], &["--password-file", "/no/such/file"]).failed(64, &["/no/such/file", "cannot be read"]);
 }
 
-/// `svc` may look at `app:*`; the default user, who needs no password, at everything.
+/// `svc` may read `app:*`; the default user, without a password, may read everything.
 fn with_a_user_of_few_rights(password: &str) -> Server {
     let server = Server::start();
     server.client().say(&format!("ACL SETUSER svc on {password} ~app:* +@connection +rlock.inspect"));
     server
 }
 
-/// Whoever names a user must not act as the default one.
+/// With a given user the command must not run as the default one.
 #[test]
 fn a_user_without_a_password_is_nobody_else() {
     let server = with_a_user_of_few_rights(">secret");
@@ -181,7 +181,7 @@ fn what_the_server_refuses() {
     run(rlock(&server, &["run", "--lease", "200000000000h", "key", "true"])).failed(64, &["too long"]);
 }
 
-/// Whoever reads it may have gone, as `head` does.
+/// The reader may be gone, as with `head`.
 #[test]
 fn a_reader_that_has_gone_is_no_failure() {
     let rlock = env!("CARGO_BIN_EXE_rlock");

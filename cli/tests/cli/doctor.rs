@@ -1,5 +1,4 @@
-//! `rlock doctor`: a set-up that is right is called so; each fault is found, and gone when the line that mends
-//! it is sent.
+//! `rlock doctor`: a correct set-up is reported as such; each fault is found, and gone when the suggested line is sent.
 
 use crate::pages::fence;
 use crate::support::{bare, rlock, run, taken};
@@ -37,7 +36,7 @@ fn of_level<'a>(findings: &'a [Value], level: &str) -> Vec<&'a str> {
     findings.iter().filter(|it| it["level"] == level).map(|it| it["about"].as_str().unwrap()).collect()
 }
 
-/// It finds that one thing wrong, and nothing once it was mended by the line that is shown.
+/// Finds only this fault, and nothing after the suggested line fixed it.
 #[track_caller]
 fn is_mended(doctor: impl Fn() -> Command, about: &str, mut send: impl FnMut(&Value, &str)) {
     let (code, findings) = examined(doctor());
@@ -72,7 +71,7 @@ fn one_server_is_fine_and_is_told_what_it_costs() {
     }
 }
 
-/// By either name: the servers, how many hold and wait, and what is wrong without the line that mends it.
+/// By either name: the servers, how many hold and wait, and what is wrong without the fix.
 #[test]
 fn in_short_it_shows_what_is_there_and_what_is_wrong() {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
@@ -133,7 +132,7 @@ fn watched() -> (Watched, String) {
     (watched, url)
 }
 
-/// Who has been told to want a replica in touch counts them once a second.
+/// A server that requires a replica counts them once a second.
 fn until_in_touch(servers: &[Server]) {
     let mut master = servers[0].client();
     wait_until("the replicas are in touch", || master.info("replication").number("min_slaves_good_slaves") == 2);

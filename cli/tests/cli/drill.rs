@@ -34,7 +34,7 @@ const OTHERS: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
 
 struct Set {
     hosts: Hosts,
-    /// For each host the one to where the others find it, and of a cluster the one to its bus.
+    /// For each host the proxy through which the others reach it, and in a cluster the one to its bus.
     doors: Vec<Vec<Proxy>>,
     url: String,
     /// Under this prefix the first server is the master of all locks.
@@ -51,7 +51,7 @@ fn client(hosts: &Hosts, place: usize) -> Client {
     client
 }
 
-/// The page's settings, with a grace that a test can wait for; or with a failover that leaves the old master as it is.
+/// The page's settings, with a grace that a test can wait for; or with a failover that leaves the old master unchanged.
 fn settings(lines: &str, is_protected: bool) -> String {
     if is_protected {
         return lines.replace("grace 30000", "grace 15000");
@@ -191,7 +191,7 @@ fn from(place: usize) -> String {
     format!("bind-source-addr {}\n", source(place))
 }
 
-/// What the page shows and what was printed, with a sign for each word that has digits: times, counts and names.
+/// The text of the page and of the output, with a sign for each word with digits: times, counts and names.
 fn shape(lines: &str) -> Vec<String> {
     let word =
         |word: &str| if word.contains(|it: char| it.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };

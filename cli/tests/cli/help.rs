@@ -43,7 +43,7 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
         let help = run(bare(&command)).succeeded().to_owned();
         let longest = help.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(80), "{command:?}: a line of {longest:?}");
-        // What was broken goes on with another word.
+        // An example that breaks its line continues with another word.
         let (_, examples) = help.split_once("Examples:\n").unwrap_or(("", ""));
         let broken = examples.lines().take_while(|line| !line.is_empty()).find(|line| !line.starts_with("  rlock "));
         assert_eq!(broken, None, "{command:?}");
@@ -170,7 +170,7 @@ fn bash_completes_with_them() {
     assert_eq!(bash_offers(&["rlock", "top", "--sort", "w"]), ["waiters", "wait"]);
 }
 
-/// CMD as it is completed by itself; of its own arguments bash knows that they are files, if nothing better.
+/// CMD is completed like a command of its own; bash completes its arguments as files at least.
 #[test]
 fn bash_completes_cmd() {
     let once = ["rlock", "once", "key", "--keep", "1m", "--"];

@@ -1,4 +1,4 @@
-//! `rlock hold`: a lock for as long as somebody wants it, and no longer than he is there.
+//! `rlock hold`: a lock until it is stopped, or its input ends.
 
 use crate::support::{bare, exists, rlock, run, signal, start, taken};
 use crate::terminal::Terminal;
@@ -60,7 +60,7 @@ fn at_a_terminal_it_says_how_it_ends_and_goes_on_in_the_background() {
     terminal.press("C-d");
     terminal.wait_for("code 0");
     assert!(!exists(&mut client, "key"));
-    // Whoever reads the terminal there is stopped, and would not renew the lease.
+    // A process that reads the terminal in the background is stopped, and would not renew the lease.
     terminal.enter("clear; set -m; rlock hold --lease 3s key & sleep 0.1; echo ready");
     terminal.wait_for("ready\nprompt>");
     wait_until("it is held", || exists(&mut client, "key"));
@@ -80,7 +80,7 @@ fn that_it_was_lost_is_told_at_once_and_by_the_code() {
     ended_with(held, 76, "lost, others may have it");
 }
 
-/// Nobody has noticed before.
+/// The loss is not noticed before.
 #[test]
 fn that_it_was_lost_before_it_was_released_is_no_success() {
     let (server, mut client) = Server::with_client();

@@ -1,4 +1,4 @@
-//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, with a lease that nobody keeps alive.
+//! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, with a lease without renewals.
 
 use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, url};
 use rlock_testing::{Client, Server, wait_until};

@@ -10,7 +10,7 @@ fn host(server: &Server, place: &Place, number: usize) -> Running {
     start(place.of(rlock(server, &["run", "report", "--", "sh", "-c", &script])))
 }
 
-/// The numbers in the order in which they worked, each of whom was alone.
+/// The numbers in the order in which they worked, each alone.
 fn alone(place: &Place) -> Vec<usize> {
     let lines = place.lines("log");
     let numbers = lines.chunks(2).map(|pair| {

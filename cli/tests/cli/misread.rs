@@ -90,7 +90,7 @@ fn what_ends_by_itself_is_not_refused() {
     }
 }
 
-/// Who may not ask who holds it believes the environment.
+/// Without the right to inspect, the environment is believed.
 #[test]
 fn without_the_right_to_look_it_does_not_wait_for_itself_either() {
     let (server, place) = (Server::start(), Place::new());
@@ -112,7 +112,7 @@ fn a_server_that_is_not_there_yet_is_asked_again() {
     assert_eq!(waits.end().succeeded(), "done\n");
 }
 
-/// Who does not wait, or not for long, does not wait for that either.
+/// A command that waits not at all, or only briefly, does not wait for this either.
 #[test]
 fn a_server_that_is_not_there_is_told_in_time() {
     let address = format!("redis://127.0.0.1:{}", free_port());
@@ -170,7 +170,7 @@ fn a_sentinel_with_a_password_of_its_own_is_told_as_that() {
         .failed(77, &[&format!("the server at 127.0.0.1:{port} wants a password"), "sentinels are asked without one"]);
 }
 
-/// Answers like a web server to whatever it is asked.
+/// Replies to everything like a web server.
 fn web_server(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,9 +1,9 @@
-//! What operators see of who holds a lock: host and process, or a name that was given.
+//! The holder's name for operators: host and process, or a given name.
 
 use crate::support::{Place, rlock, run, start, taken};
 use rlock_testing::{Client, Server, wait_until};
 
-/// A CMD that tells its holder, and runs until there is a file `end`.
+/// A CMD that prints its holder, and runs until there is a file `end`.
 const TELLING: &str = "echo $RLOCK_HOLDER; touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
 /// The names by which the server lists its connections, each once.

@@ -107,7 +107,7 @@ fn a_signal_ends_cmd_or_the_wait_and_leaves_nothing() {
     }
 }
 
-/// CMD has the terminal but for its output.
+/// CMD has the terminal except for its output.
 #[test]
 fn at_a_terminal_ctrl_c_reaches_cmd_once() {
     let server = Server::start();
@@ -124,7 +124,7 @@ fn at_a_terminal_ctrl_c_reaches_cmd_once() {
     terminal.wait_for("\nhello world");
 }
 
-/// It is told to end, and is read until it has.
+/// It gets a signal, and its output is read until it has ended.
 #[test]
 fn a_lock_that_is_broken_in_the_work_ends_cmd_and_stores_nothing() {
     let (server, mut client) = Server::with_client();

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 
-/// That many who wait for a lock, after so many others.
+/// Starts this many waiters of the lock, after `others`.
 fn waiting(server: &Server, key: &str, count: i64, others: i64) -> Vec<Running> {
     let mut client = server.client();
     let wait = |place| {
@@ -26,7 +26,7 @@ fn json_of(server: &Server, arguments: &[&str], code: i32) -> Value {
     serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
 }
 
-/// The words of each line. Of times of nearly ten minutes only the minutes: nobody knows how long a test takes.
+/// The words of each line. Of times of nearly ten minutes only the minutes, since a test takes an unknown time.
 fn words(text: &str) -> Vec<Vec<&str>> {
     let rough = |word| if str::starts_with(word, "9m") { "9m" } else { word };
     text.lines().map(|line| line.split_whitespace().map(rough).collect()).collect()
@@ -55,7 +55,7 @@ fn ls_lists_the_longest_queue_first() {
     assert!(object["oldest_wait_ms"].is_u64() && object.get("lock").is_none(), "{object}");
 }
 
-/// `app:a` with one who waits, and `web:b` with two.
+/// `app:a` with one waiter, and `web:b` with two.
 fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
     for key in ["app:a", "web:b"] {
         taken(client, key);
@@ -120,7 +120,7 @@ fn ls_that_finds_no_queue_says_what_is_held() {
     client.say("RLOCK.RACQUIRE web:2 somebody 600000");
     assert!(remark(&server, &[], ">/dev/null").contains("; 2 are held"), "stderr is a terminal, too");
     assert!(remark(&server, &[], "'web:[2-9]'").contains("for a lock that matches; 1 is held"));
-    // What looks like a lock may be somebody's data.
+    // What looks like a lock may be other data.
     client.say("DEL web:1 web:2");
     client.say("HSET user:1 visits 5");
     assert_eq!(remark(&server, &[], ""), NOT_KNOWN);
@@ -150,7 +150,7 @@ fn tcp(server: &Server) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
-/// A node that does not answer hides none of the others; one node alone says that it is not all.
+/// A node that does not reply hides no other node's locks; a single node reports that it is not the whole cluster.
 #[test]
 fn ls_of_a_cluster_shows_what_the_living_nodes_have() {
     let mut cluster = Cluster::start();
@@ -304,7 +304,7 @@ fn wait_by(client: &mut Client, session: &str, ticket: &str) {
     assert_eq!(client.run(&acquire), rlock_testing::text("WAITING"));
 }
 
-/// Who is on call sees which process waits, and whether it is there.
+/// Operators see which process waits, and whether it is alive.
 #[test]
 fn inspect_shows_sessions_and_their_tickets() {
     let (server, mut client) = Server::with_client();
@@ -481,7 +481,7 @@ fn one_who_waits_keeps_its_place_unless_it_is_told_to_go() {
     assert_eq!((client.figure("waiters"), client.figure("grants")), (1, 1), "only `next` waits on");
 }
 
-/// It shows whose lock it is; of what may be no lock, what would be deleted.
+/// It shows the holder; for data that may not be a lock, what would be deleted.
 #[test]
 fn break_asks_at_a_terminal() {
     let (server, mut client) = Server::with_client();

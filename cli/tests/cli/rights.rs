@@ -1,4 +1,4 @@
-//! With the rights that the manual tells, and no others, each command works; without one of them it does not.
+//! With exactly the rights in the manual each command works; without one of them it does not.
 
 use crate::support::{Place, bare, run, start};
 use rlock_testing::{Client, Server, wait_until};
@@ -8,7 +8,7 @@ const FINE: (i32, bool) = (0, true);
 /// What the manual says of one that has to wait.
 const WAITING: &str = "run, when it waits";
 
-/// CMD, for as long as the test wants it.
+/// A CMD that runs as long as the test needs.
 const KEPT: &str = "while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
 /// Each row of the manual's table: the command, and the rights.
@@ -34,7 +34,7 @@ fn app(server: &Server, arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// The exit code of a command that does all that needs rights, and whether it was silent.
+/// The exit code of a command that uses all its rights, and whether it was silent.
 fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
     if command == "run" || command == "run --read, --write" {
         let sides = if command == "run" {
@@ -88,7 +88,7 @@ fn waited_for(server: &Server, client: &mut Client) -> (i32, bool) {
     (ended.code(), ended.errors.is_empty())
 }
 
-/// Waits, is told to end, and leaves the queue before it is gone.
+/// Waits, gets a signal, and leaves the queue before it ends.
 fn waited(server: &Server, client: &mut Client) -> (i32, bool) {
     client.say("RLOCK.ACQUIRE app:key somebody 600000");
     let mut waits = start(app(server, &["run", "app:key", "true"]));
@@ -155,7 +155,7 @@ fn no_more_rights_are_needed_than_the_manual_says() {
         let (beside, fine): (&[&str], _) = match *command {
             WAITING => (of_run, (143, true)),
             "lock, after a wait" => (&["+rlock.acquire"], FINE),
-            // Nobody confirms, which is another failure than a missing right.
+            // No replica confirms, which is another failure than a missing right.
             "run --replicas" => (of_run, (69, false)),
             _ => (&[], FINE),
         };

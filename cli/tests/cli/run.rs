@@ -35,7 +35,7 @@ fn cmd_has_the_lock_and_its_code_is_ours() {
     assert!(before < after, "{after} after {before}");
 }
 
-/// A token leaves a counter at the server for good, for each name that is ever used.
+/// A token leaves a permanent counter on the server, for each name.
 #[test]
 fn without_the_option_no_token_is_taken() {
     let server = Server::start();
@@ -59,7 +59,7 @@ fn stdin_is_cmds_and_its_arguments_are_untouched() {
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"\0binary\xff"[..], &b"a  b||-x\n"[..]));
 }
 
-/// Nothing of ours reaches it: no open files, no signals that are ignored or held back.
+/// It inherits nothing of ours: no open files, no ignored or blocked signals.
 #[test]
 fn cmd_inherits_nothing_of_ours() {
     let server = Server::start();
@@ -102,7 +102,7 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
     assert!(place.has("it-ran"));
 }
 
-/// Nobody waits to learn of a typing error, and the server is not even asked.
+/// A typing error shows without waiting, and without a request to the server.
 #[test]
 fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     let (server, mut client) = Server::with_client();
@@ -127,7 +127,7 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     assert!(client.everything().is_empty(), "no token was asked for");
 }
 
-/// What only shows when it is started: a program whose loader is missing.
+/// Errors that only show at the start: a program whose loader is missing.
 #[test]
 fn a_lock_is_given_back_if_cmd_does_not_start() {
     let server = Server::start();
@@ -221,7 +221,7 @@ fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
     assert!(!place.has("it-ran"));
 }
 
-/// It is no refusal for good: whoever did it wants this one not to wait, and that is all.
+/// It is not a permanent refusal: an operator ended this wait, and no more.
 #[test]
 fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
     let (server, mut client) = Server::with_client();
@@ -243,7 +243,7 @@ fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
     assert!(!place.has("it-ran"));
 }
 
-/// The id of the only connection on which somebody waits for events.
+/// The id of the only connection that waits for events.
 fn polling(client: &mut Client) -> String {
     let mut id = None;
     wait_until("somebody waits for events", || {
@@ -271,8 +271,8 @@ fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
         .failed(3, &["no server answers", "sh had ended before its lease, with which the lock ends, in 30.0s at most"]);
 }
 
-/// The server stands still for longer than an answer may take, carries the release out when nobody waits for its answer
-/// any more, and has nothing left for the next one. CMD was done inside its lease.
+/// The server stalls for longer than a reply may take, executes the release after the client has stopped waiting, and
+/// finds nothing to release for the next request. CMD was done inside its lease.
 #[test]
 fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
     let server = Server::start();
@@ -291,7 +291,7 @@ fn a_server_that_stalls_when_cmd_ends_makes_no_loss() {
     assert!(!exists(&mut server.client(), "key"));
 }
 
-/// As `flock -c`: the shell is sh, whoever runs it.
+/// Like `flock -c`: the shell is sh, for every user.
 #[test]
 fn a_line_is_run_by_sh() {
     let server = Server::start();

@@ -5,7 +5,7 @@ use rlock_testing::network::{Order, Proxy};
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
-/// A CMD that runs this when it is told to end.
+/// A CMD that runs this when it gets TERM.
 fn working(server: &Server, place: &Place, options: &[&str], at_term: &str) -> Running {
     working_on("1s", server, place, options, at_term)
 }
@@ -76,7 +76,7 @@ fn the_grace_is_for_all_that_cmd_has_started() {
     assert_eq!(place.lines("log"), ["ready", "saved"]);
 }
 
-/// What has left CMD's process group cannot be told apart from what is none of ours.
+/// A process that left CMD's process group cannot be told from unrelated ones.
 #[test]
 fn what_has_gone_into_a_session_of_its_own_goes_on() {
     let server = Server::start();
@@ -104,8 +104,8 @@ fn cmd_is_ended_while_it_is_stopped() {
     assert_eq!(place.lines("log"), ["ready", "TERM"]);
 }
 
-/// No network is needed to learn that the network is gone: before the server can give the lock to the next one, CMD was
-/// told.
+/// The loss of the network is noticed without the network: CMD got its signal before the server could grant the lock to
+/// the next client.
 #[test]
 fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over() {
     let (server, mut client) = Server::with_client();
@@ -123,7 +123,7 @@ fn a_server_that_does_not_answer_is_a_lock_that_is_lost_before_its_lease_is_over
     assert!(place.lines("log").contains(&"next".to_owned()) && !exists(&mut client, "key"));
 }
 
-/// It was taken away, and CMD was done before anybody noticed: that it was not alone must not look like success.
+/// The lock was taken away, and CMD was done before that was noticed: this must not look like success.
 #[test]
 fn a_loss_that_shows_only_at_the_end_counts() {
     let server = Server::start();
@@ -144,7 +144,7 @@ fn a_loss_that_shows_only_at_the_end_counts() {
     }
 }
 
-/// Who is woken up by it has to know what to do.
+/// A reader that it wakes up has to know what to do.
 #[test]
 fn why_the_lock_was_lost_is_said_in_the_same_line() {
     const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
@@ -177,7 +177,7 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
     drop(clients);
 }
 
-/// All stood still, so that nothing had failed. It is stopped long before the first renewal, which could fail.
+/// Everything stalled, so no renewal had failed. It is stopped long before the first renewal, which could fail.
 #[test]
 fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
     let server = Server::start();
@@ -191,7 +191,7 @@ fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
     running.end().failed(76, &["the lock was lost", "stood still"]);
 }
 
-/// A server without persistence starts anew. The next one has the lock at once, and no renewal is due for minutes.
+/// A server without persistence restarts. The next client has the lock at once, and no renewal is due for minutes.
 #[test]
 fn a_server_that_comes_back_without_the_lock_ends_cmd() {
     let server = Server::start();

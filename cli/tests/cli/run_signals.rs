@@ -1,4 +1,4 @@
-//! `rlock run` is told something, or killed.
+//! `rlock run` gets signals, or is killed.
 
 use crate::support::{Place, Running, children, exists, given_back, is_alive, rlock, run, start, taken};
 use rlock_testing::{Server, wait_until};
@@ -31,7 +31,7 @@ fn signals_are_passed_on() {
     assert_eq!(running.end().code(), 7);
 }
 
-/// What would end it at a terminal ends what it has started as well; what tells it something is for CMD alone.
+/// A signal that would end it at a terminal also ends what it has started; others are for CMD only.
 #[test]
 fn without_a_terminal_cmd_has_a_process_group() {
     let server = Server::start();
@@ -98,7 +98,7 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!(running.end().code(), 138, "the first that ends it is the one that is not ignored");
 }
 
-/// Nobody keeps the lock alive any more: CMD is told at once, and the lock is free when its lease is over, not before.
+/// The lock is not renewed any more: CMD gets a signal at once, and the lock is free when its lease ends, not before.
 #[test]
 fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
     let (server, mut client) = Server::with_client();
@@ -122,7 +122,7 @@ fn waiting_has_run(client: &mut rlock_testing::Client) -> bool {
     client.figure("waiters") == 0
 }
 
-/// A server that is gone is asked for 10 s whether it takes the lock back. Nobody has to wait for that.
+/// The client tries for 10 s to release the lock at a dead server. A user need not wait for that.
 #[test]
 fn whoever_is_told_to_end_after_cmd_does_not_wait_for_a_dead_server() {
     for name in ["TERM", "INT", "HUP", "QUIT"] {

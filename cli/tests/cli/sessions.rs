@@ -1,4 +1,4 @@
-//! `rlock sessions`: who has opened how many, and the end of one.
+//! `rlock sessions`: each user's sessions, and how to end one.
 
 use crate::support::{bare, rlock, run, taken};
 use rlock_testing::{Cluster, Server, text, wait_until};

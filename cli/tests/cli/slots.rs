@@ -1,4 +1,4 @@
-//! `--slots`: at most so many holders at a time; and `--max-waiters`: not to stand in a long line.
+//! `--slots`: a limit of holders at a time; and `--max-waiters`: not to wait in a long queue.
 
 use crate::support::{Place, exists, rlock, run, start, taken};
 use rlock_testing::{Client, Reply, Server, wait_until};
@@ -69,7 +69,7 @@ fn holders_and_waiters_of_permits_are_shown() {
     assert_eq!(waits.receive(), Reply::Nil);
 }
 
-/// Somebody else's data is left alone.
+/// Other data is left alone.
 #[test]
 fn a_sorted_set_of_other_numbers_is_not_listed() {
     let (server, mut client) = Server::with_client();

@@ -29,17 +29,17 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
     for name in ["RLOCK_URL", "RLOCK_PASSWORD", "RLOCK_PASSWORD_FILE", "NO_COLOR"] {
         command.env_remove(name);
     }
-    // If it would ever show a backtrace, it would with this.
+    // This would show a backtrace, if there were one.
     command.env("RUST_BACKTRACE", "full");
     without_terminal(&mut command);
     command
 }
 
-/// In a session of its own, with every signal as it is at first: the tests may have been started by `nohup`.
+/// In its own session, with all signals at their defaults: the tests may have been started by `nohup`.
 fn without_terminal(command: &mut Command) {
     let begin = || {
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM] {
-            // SAFETY: the default action runs no code of ours.
+            // SAFETY: resetting a signal to its default runs no code of ours.
             unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
         }
         nix::unistd::setsid().map(drop).map_err(Into::into)
@@ -169,8 +169,8 @@ pub fn children(running: &Running) -> String {
     std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.id())).unwrap_or_default()
 }
 
-/// A directory in which CMDs leave their marks. A CMD that goes on for as long as the test likes looks for the file
-/// `here`, so that it ends with the test, whatever becomes of that.
+/// A directory for the files that CMDs create. A CMD that runs as long as the test needs checks for the file `here`, so
+/// that it ends with the test in any case.
 pub struct Place(TempDir);
 
 impl Place {
@@ -218,7 +218,7 @@ pub fn exists(client: &mut Client, key: &str) -> bool {
     client.run(&["EXISTS", key]).as_int() == 1
 }
 
-/// Somebody else has the lock.
+/// Another holder has the lock.
 pub fn taken(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]), rlock_testing::Reply::Nil);
 }
@@ -227,7 +227,7 @@ pub fn given_back(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.RELEASE", key, "somebody"]).as_int(), 1);
 }
 
-/// How often it was asked who waits.
+/// How often the waiters were inspected.
 pub fn looks(client: &mut Client) -> i64 {
     let statistics = client.info("commandstats");
     let line = statistics.find("cmdstat_rlock.inspect").unwrap_or("calls=0,");

@@ -44,7 +44,7 @@ impl Terminal {
         self.press("Enter");
     }
 
-    /// Types as it is, without an end of line.
+    /// Types the text without a line end.
     pub fn type_in(&self, text: &str) {
         self.do_it(&["send-keys", "-l", text]);
     }
@@ -58,7 +58,7 @@ impl Terminal {
         self.do_it(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
-    /// Returns once what the shell runs is told this size, which takes a while.
+    /// Returns when the shell's children get this size, which takes a while.
     pub fn resize_at_the_prompt(&self, columns: u16, rows: u16) {
         self.resize(columns, rows);
         let sized = format!("\"$(stty size)\" = '{rows} {columns}'");
@@ -71,7 +71,7 @@ impl Terminal {
         self.capture(&["capture-pane", "-p"])
     }
 
-    /// The same with all that makes it colourful.
+    /// The same with its colour codes.
     pub fn screen_with_colours(&self) -> String {
         self.capture(&["capture-pane", "-p", "-e"])
     }
@@ -155,7 +155,7 @@ fn cmd_reads_from_the_terminal() {
     terminal.wait_for("\nhello world");
 }
 
-/// What a job is to the shell does not change: Ctrl-Z stops it, `fg` goes on with it, and tells CMD so itself.
+/// It behaves like any job: Ctrl-Z stops it, `fg` continues it, and it continues CMD.
 #[test]
 fn ctrl_z_stops_it_and_fg_goes_on() {
     let server = Server::start();

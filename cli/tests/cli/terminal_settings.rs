@@ -20,7 +20,7 @@ fn are_as_before(terminal: &Terminal) {
     assert_eq!(before, after);
 }
 
-/// Killed, or by itself, but only as it was told to.
+/// Killed, or ended by itself as a reaction to our signal.
 #[test]
 fn a_cmd_that_ends_as_its_lock_is_lost_leaves_the_terminal_as_it_was() {
     let server = Server::start();
@@ -72,7 +72,7 @@ fn a_cmd_that_ends_by_itself_may_change_the_terminal() {
     assert!(after.contains(" -echo "), "{after}");
 }
 
-/// In the background the terminal is somebody else's, who may have changed it since.
+/// In the background the terminal belongs to another job, which may have changed it.
 #[test]
 fn a_terminal_that_somebody_else_has_by_now_is_left_alone() {
     let server = Server::start();

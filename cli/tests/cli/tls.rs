@@ -6,8 +6,8 @@ use rlock_testing::{Server, Start};
 use std::net::TcpListener;
 use std::process::Command;
 
-/// A server that an authority vouches for, and that wants the same of its clients. `client.pem` and `client-key.pem` are
-/// for a client, `ca.pem` is the authority.
+/// A server with a certificate of an authority, which requires client certificates. `client.pem` and `client-key.pem`
+/// are for a client, `ca.pem` is the authority.
 struct TlsServer {
     server: Server,
     place: Place,

@@ -16,7 +16,7 @@ fn waits(server: &Server, client: &mut Client, key: &str, count: i64, others: i6
     (1..=count).map(wait).collect()
 }
 
-/// Two who wait for `orders:42`, three for `web:mails`.
+/// Two waiters for `orders:42`, three for `web:mails`.
 fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
     for key in ["orders:42", "web:mails"] {
         taken(client, key);
@@ -361,7 +361,7 @@ fn a_lock_is_broken_after_a_question() {
     assert_eq!((holder(&mut client, "orders:42").as_str(), client.figure("breaks")), ("next", 1));
 }
 
-/// A yes is for the holder whom one has seen.
+/// A yes counts only for the holder that was shown.
 #[test]
 fn a_question_ends_with_the_holder_whom_it_was_about() {
     let (server, mut client) = Server::with_client();
@@ -466,7 +466,7 @@ fn grants_per_second() {
     running.signal("TERM");
 }
 
-/// It has no end of its own, so it must notice that nobody reads it.
+/// It never ends by itself, so it must notice that the reader is gone.
 #[test]
 fn a_batch_ends_with_its_reader() {
     let server = Server::start();

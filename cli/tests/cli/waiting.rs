@@ -1,11 +1,12 @@
-//! What somebody is told who waits: the place in line and the holder, in place at a terminal, and nothing that stays.
+//! What a waiting user sees: the place in the queue and the holder, rewritten in place at a terminal, with nothing left
+//! afterwards.
 
 use crate::support::{Place, bare, looks, program, rlock, run, start, taken, url};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Server, wait_until};
 use std::time::{Duration, Instant};
 
-/// The holder of a client of ours on another host.
+/// The holder of a client on another host.
 const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
 
 fn held(client: &mut Client) {
@@ -28,7 +29,7 @@ fn at_a_terminal_it_tells_the_place_and_the_holder_and_is_gone_when_cmd_begins()
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock run key -- echo done");
     terminal.wait_for("rlock: key: 3rd of 3 in line, held by web-3:4711, waiting for ");
-    // The others go, the first of them with the lock.
+    // The others leave, the first of them with the lock.
     drop(before);
     terminal.wait_for("rlock: key: 1st of 1 in line, held by web-3:4711, waiting for ");
     assert_eq!(client.run(&["RLOCK.RELEASE", "key", HOLDER]).as_int(), 1);
@@ -36,7 +37,7 @@ fn at_a_terminal_it_tells_the_place_and_the_holder_and_is_gone_when_cmd_begins()
     assert!(!terminal.screen().contains("in line"), "{}", terminal.screen());
 }
 
-/// Of what is printed then, nothing is left to be seen behind it, and nothing of the line stays.
+/// The output afterwards follows directly, with nothing left of the status line.
 #[test]
 fn the_line_is_gone_also_when_the_time_is_over_or_a_key_ends_it() {
     let server = Server::start();
@@ -92,7 +93,7 @@ fn quiet_asks_nobody() {
     client.until_waiting(1);
     other.enter("rlock run key true");
     other.wait_for("2nd of 2 in line");
-    // By then the quiet one would have shown it as well.
+    // By now the quiet one would have shown it as well.
     wait_until("the other one has asked twice", || looks(&mut client) >= 2);
     assert!(!quiet.screen().contains("in line"), "{}", quiet.screen());
 }
@@ -109,7 +110,7 @@ fn without_a_terminal_it_tells_only_who_asks_for_it() {
     assert_eq!(silent.end().succeeded(), "done\n");
     let ended = verbose.end();
     assert_eq!((ended.code(), ended.output.as_str()), (0, "done\n"));
-    // As often as it was asked, it is one line: a second one would come after ten seconds.
+    // However often it is updated, it is one line: a second one would come after ten seconds.
     ended.said(&["key: 2nd of 2 in line, held by web-3:4711, waiting for "]);
     run(rlock(&server, &["run", "-v", "-q", "key", "true"])).failed(64, &["--quiet"]);
 }

@@ -1,5 +1,5 @@
-//! Connections that break while a lock is held: it is asked after at once, and a release says no more than is known. What the
-//! clients of all languages promise of that is in clients/conformance/tests/conformance/breaks.rs.
+//! Connections that break while a lock is held: the client checks the lock at once, and a release claims no more than
+//! is known. clients/conformance/tests/conformance/breaks.rs has the promises of clients in all languages.
 
 use crate::proxy::Proxy;
 use crate::support::{calls, exists, until, url};
@@ -7,14 +7,14 @@ use rlock_client::{Guard, Locks};
 use rlock_testing::{Reply, Server, Start};
 use std::time::Duration;
 
-/// So long that no renewal comes by itself while a test runs.
+/// Too long for a regular renewal during a test.
 const LEASE: Duration = Duration::from_secs(3_600);
 
 async fn locks_at(url: impl Into<String>) -> Locks {
     Locks::options().lease(LEASE).connect_to(url.into()).await.unwrap()
 }
 
-/// Somebody has it in the meantime. They are gone again when this returns.
+/// Another holder has it in the meantime. It is gone again when this returns.
 fn another_one_has_it(server: &Server, key: &str) {
     let mut client = server.client();
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "another", "60000"]), Reply::Nil, "the server has forgotten all");
@@ -56,8 +56,8 @@ async fn a_release_right_after_a_break_is_no_success() {
     }
 }
 
-/// Nothing was sent that could have given it back, so there is no doubt either. The lease is a fixed one: nobody renews
-/// it, and the other one tells when the break was noticed.
+/// No request was sent that could have released it, so there is no doubt. The lease is fixed, without renewals, and the
+/// other lock shows when the break was noticed.
 #[tokio::test]
 async fn a_release_after_a_break_that_was_noticed_leaves_no_doubt() {
     let server = Server::start();
@@ -87,7 +87,7 @@ async fn a_connection_that_breaks_is_made_anew_and_the_lease_renewed_at_once() {
     }
 }
 
-/// It was not given back by the request that was lost, but by the next, whose answer says that it was held until then.
+/// The lost request did not release it, but the next one did, and its reply proves that it was held until then.
 #[tokio::test]
 async fn a_release_that_is_lost_on_its_way_is_made_once_more() {
     let server = Server::start();

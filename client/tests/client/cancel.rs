@@ -1,4 +1,4 @@
-//! Futures that are dropped at every point at which they can be: neither a waiter nor a hold stays behind.
+//! Futures that are dropped at every possible point: neither a waiter nor a hold stays.
 
 use crate::support::{locks_on, until_nothing_is_left};
 use rlock_client::{Guard, Lock, Unfenced};

@@ -12,7 +12,7 @@ const AT_ONCE: i64 = 200;
 const ROUNDS: i64 = 50;
 const REQUESTS_PER_WAIT: i64 = 2;
 
-/// A client may have one connection for what is told, one for all else, and lose one.
+/// A client may have one connection for events, one for everything else, and lose one.
 const CONNECTIONS_MAX: i64 = 3;
 
 /// Far less than a connection takes.

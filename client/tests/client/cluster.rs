@@ -25,7 +25,7 @@ fn expiry_ahead(client: &mut Client, key: &str) -> i64 {
     client.expiry(key)
 }
 
-/// Until the lease was renewed where the lock is, of which the question is asked.
+/// Until the lease was renewed at the node that has the lock.
 async fn until_renewed(guard: &Guard, mut expiry: impl FnMut() -> i64) {
     let mut before = 0;
     until("the lock is there", || {
@@ -37,7 +37,7 @@ async fn until_renewed(guard: &Guard, mut expiry: impl FnMut() -> i64) {
     assert!(!guard.is_lost());
 }
 
-/// Who takes one node for the whole is told which one it would be.
+/// If one node is used as a single server, the error names the right node.
 #[tokio::test]
 async fn a_lone_node_sends_away() {
     let cluster = Cluster::start();
@@ -174,7 +174,7 @@ async fn one_master_falls(fall: fn(&mut Server)) {
     for guard in guards {
         guard.release().await.unwrap();
     }
-    // Nor is it in the way of who comes later.
+    // Nor does it block later requests.
     let locks = connect(Locks::options(), &cluster).await;
     locks.lock(keys[1].as_str()).acquire().await.unwrap().release().await.unwrap();
 }
@@ -214,7 +214,7 @@ async fn a_master_fails_over(fall: fn(&mut Server), rise: fn(&mut Server)) {
     second.release().await.unwrap();
 }
 
-/// Replicas of the node that a lock has left could confirm whatever they are asked.
+/// Replicas of the lock's former node could confirm anything.
 #[tokio::test]
 async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     let cluster = Cluster::start_with_replicas();

@@ -45,7 +45,7 @@ async fn an_error_has_its_code_and_is_about_the_name() {
     assert_eq!((unanswered.kind(), unanswered.code()), (ErrorKind::Unavailable, None), "{unanswered}");
 }
 
-/// Each goes where its name is; and each master is asked about whatever it has.
+/// Each command goes to its key's node; each master can be asked about anything.
 #[tokio::test]
 async fn in_a_cluster_they_go_where_the_name_is() {
     let cluster = Cluster::start();

@@ -35,7 +35,7 @@ async fn as_a_user_and_in_a_database() {
     guard.release().await.unwrap();
 }
 
-/// A wrong address will never do; one that was right has something else behind it for a while.
+/// A wrong address is a permanent error; behind one that was right there is another server for a while.
 #[tokio::test]
 async fn what_is_no_server_is_an_outage_only_to_whom_it_was_one() {
     let server = Server::start();

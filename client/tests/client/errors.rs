@@ -99,7 +99,7 @@ async fn a_reader_who_wants_to_write_is_told() {
     prices.write().owner("me").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// Waits that an operator ends are ended: all of a program, as they are told over one connection.
+/// If an operator ends one wait, all waits of the program end, because they share one connection.
 #[tokio::test]
 async fn an_operator_may_unblock_a_wait() {
     let server = Server::start();

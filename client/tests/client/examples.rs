@@ -1,6 +1,6 @@
-//! The examples, run as a reader would run them, and the first example, which is the same wherever it is printed.
+//! Runs the examples as a reader would, and checks that the first example is the same on every page.
 //!
-//! They are the programs that cargo builds beside the tests: with `cargo test`, or with `cargo build --examples`.
+//! Cargo builds them together with the tests: with `cargo test`, or with `cargo build --examples`.
 
 use crate::support::{exists, url};
 use rlock_testing::{Client, Server, Signal, send_signal, text, wait_until};
@@ -13,7 +13,7 @@ fn a_flash_sale_sells_each_item_once_and_charges_each_user_once() {
     let server = Server::start();
     let mut client = server.client();
     let sale = Example::start("flash_sale", &[], &server).end();
-    // Of the ten buyers' other clicks each finds the order; the twenty others come too late with each of theirs.
+    // The ten buyers' other clicks find the order; all clicks of the twenty others are too late.
     assert_eq!(sale.output, "10 ordered, 20 had ordered already, 60 came too late; 0 left\n", "{}", sale.errors);
     assert!(sale.succeeded);
     assert_eq!(client.run(&["GET", "sale:stock"]), text("0"));
@@ -157,7 +157,7 @@ impl Ended {
     }
 }
 
-/// The program, which must not be older than its source: a run that is told to build one test builds no examples.
+/// The program must not be older than its source: cargo builds no examples if it runs only one test.
 fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);

@@ -1,5 +1,5 @@
-//! A process that was forked from one with a client: of the client's thread it has none. It has none of the locks either,
-//! and is told so at once; a client of its own works as any other.
+//! A process that was forked from one with a client has neither the client's thread nor its locks, and its calls fail
+//! at once; it can open a client of its own.
 
 use crate::support::{exists, url};
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +10,7 @@ use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// Longer than what is told at once takes, and shorter than any time limit.
+/// Longer than an immediate failure takes, and shorter than any time limit.
 const SOON: Duration = Duration::from_secs(1);
 
 fn runtime() -> Runtime {
@@ -22,8 +22,7 @@ fn runtime() -> Runtime {
 /// # Panics
 /// If it did not, or has no end.
 fn in_a_child(work: impl FnOnce() -> bool) {
-    // SAFETY: the child does what a forked process may that is to have no other thread than this one, and ends without
-    // coming back.
+    // SAFETY: the child only does what is allowed in a forked process with no other thread, and ends without returning.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let went_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
@@ -56,7 +55,7 @@ fn held(server: &Server) -> (Locks, Guard) {
     (locks, guard)
 }
 
-/// Neither what it holds nor what it could acquire; and it is told so at once.
+/// Neither its locks nor new ones; calls fail at once.
 #[test]
 fn a_child_has_nothing_of_its_parents() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! The connection on which a client would be told of its locks dies without a word, on one way or on both. All other
-//! connections are well, so nothing else tells of it.
+//! The connection for a client's events dies silently, in one direction or both. All other connections work, so nothing
+//! else shows it.
 
 use crate::proxy::{Proxy, Way};
 use crate::support::{SLACK, until_nothing_is_left, until_waiting, waits_for};
@@ -8,7 +8,7 @@ use rlock_testing::Server;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a session lasts of which nothing is heard.
+/// The maximum time until a silent session ends.
 const TTL: Duration = Duration::from_secs(4);
 
 async fn the_wait_is_served_without(ways: &[Way]) {
@@ -24,7 +24,7 @@ async fn the_wait_is_served_without(ways: &[Way]) {
     let served = timeout(TTL + SLACK, waits).await.expect("it is served in time");
     let guard = served.unwrap().unwrap();
     assert!(!guard.is_lost());
-    // The next one waits on whatever connection there is now.
+    // The next one waits on the present connection.
     let next = waits_for(locks.lock("orders:42"));
     until_waiting(&mut client, 1).await;
     guard.release().await.unwrap();

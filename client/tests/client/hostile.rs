@@ -1,4 +1,4 @@
-//! Servers that send without an end, before they have let the client in and afterwards: neither memory nor time is theirs.
+//! Servers that send without end, before and after the login: they must not take the client's memory or time.
 
 use rlock_client::{ErrorKind, Locks, Options};
 use rlock_testing::PATIENCE;

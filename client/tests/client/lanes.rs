@@ -1,4 +1,4 @@
-//! A runtime that asks often has a connection of its own, which is read there. Whatever becomes of that runtime, nothing is
+//! A runtime with many requests gets its own connection, which it reads. Whatever happens to that runtime, no reply is
 //! left unread.
 
 use crate::support::{block_on_by_hand, until_nothing_is_left, url};
@@ -50,7 +50,7 @@ fn a_runtime_that_asks_often_has_a_connection_until_it_ends() {
     drop(runtime().block_on(locks.lock("orders:42").acquire()).unwrap());
 }
 
-/// It is gone in the middle of its request, and nobody polls it any more.
+/// The runtime is gone in the middle of its request.
 #[test]
 fn what_a_runtime_leaves_unread_is_given_back() {
     let server = Server::start();
@@ -63,7 +63,7 @@ fn what_a_runtime_leaves_unread_is_given_back() {
     }
 }
 
-/// Its answers are not read there, as it is held up by another way to wait for them.
+/// Its replies are not read there, because another call blocks it.
 #[test]
 fn a_runtime_that_is_held_up_gets_its_answers_all_the_same() {
     let server = Server::start();
@@ -87,7 +87,7 @@ fn a_break_while_a_runtime_rests_says_nothing_about_the_server() {
     }
 }
 
-/// It has no way to be told that something can be read. Nothing is sent to there before that is known.
+/// It cannot be notified of readable sockets. No request is sent on its connection before that is known.
 #[test]
 fn a_runtime_for_nothing_that_is_read_has_none() {
     let server = Server::start();

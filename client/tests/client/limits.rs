@@ -31,7 +31,7 @@ async fn lateness<T>(limit: Duration, call: impl Future<Output = T>) -> (Duratio
     (took.saturating_sub(control), result)
 }
 
-/// Makes calls, all of which fail, until one of them is no later than it may be.
+/// Makes calls, all of which fail, until one of them is in time.
 ///
 /// # Panics
 /// If none is.
@@ -49,7 +49,7 @@ async fn is_kept<T>(call: impl AsyncFn() -> (Duration, Result<T, Error>)) {
     panic!("each call was too late, by {all:?}");
 }
 
-/// The connections have broken, and new ones are accepted by somebody who never says a word.
+/// The connections have broken, and a silent server accepts new ones.
 #[tokio::test]
 async fn a_connection_that_does_not_come_about_does_not_lengthen_it() {
     let server = Server::start();

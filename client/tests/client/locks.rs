@@ -53,7 +53,7 @@ async fn tokens_grow_with_each_grant() {
     assert!(permit.token() > last);
 }
 
-/// Somebody else takes the lock under the same holder right after its release, and keeps the lease that it asked for.
+/// Another client takes the lock under the same holder right after its release, and keeps the lease that it requested.
 #[tokio::test]
 async fn nothing_is_renewed_after_its_release() {
     let server = Server::start();
@@ -72,7 +72,7 @@ async fn nothing_is_renewed_after_its_release() {
     other.release().await.unwrap();
 }
 
-/// A lease that no client renews has its whole time before it when it is granted, however long it was waited for.
+/// A lease without renewals has its whole time left when it is granted, however long the wait was.
 #[tokio::test]
 async fn a_fixed_lease_begins_with_the_grant() {
     let server = Server::start();
@@ -92,7 +92,7 @@ async fn a_fixed_lease_begins_with_the_grant() {
     second.release().await.unwrap();
 }
 
-/// The client asked for events so long ago that little may be left of the lease of a grant.
+/// The client's request for events was so long ago that little may be left of the lease of a grant.
 #[tokio::test]
 async fn a_lease_of_which_little_may_be_left_is_renewed_first() {
     let server = Server::start();
@@ -124,7 +124,7 @@ async fn a_client_ends_with_its_last_guard() {
     assert!(!exists(&mut client, "orders:42"));
 }
 
-/// One connection does for all waits, one after the other, and is closed when nobody has waited for a while.
+/// One connection serves all waits, one after the other, and is closed after a while without waits.
 #[tokio::test]
 async fn connections_for_waits_are_reused_and_closed_when_idle() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Servers that stall, end or forget: what can be kept is kept, and what cannot is told in time, with the reason. What the
-//! clients of all languages promise of that is in clients/conformance/tests/conformance/losses.rs.
+//! Servers that stall, end or forget: locks that can be kept are kept, and losses are reported in time, with the
+//! reason. clients/conformance/tests/conformance/losses.rs has the promises of clients in all languages.
 
 use crate::proxy::Proxy;
 use crate::support::{calls, exists, until, until_nothing_is_left, url};
@@ -22,7 +22,7 @@ async fn impatient(server: &Server) -> Locks {
     options.connect_to(url(server)).await.unwrap()
 }
 
-/// A request whose sender has given up arrives after the release that was to take it back.
+/// An abandoned request arrives after the release that should have taken it back.
 #[tokio::test]
 async fn a_request_that_arrives_after_its_release_is_taken_back() {
     let server = Server::start();
@@ -38,7 +38,7 @@ async fn a_request_that_arrives_after_its_release_is_taken_back() {
     until_nothing_is_left(&mut client, "a").await;
 }
 
-/// However long the server stands still.
+/// However long the server is stalled.
 #[tokio::test]
 async fn a_request_to_a_server_that_is_frozen_for_longer_than_the_lease() {
     let server = Server::start();
@@ -85,7 +85,7 @@ async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
     guards
 }
 
-/// Begins to release guards of all kinds, of a server that stands still for so long.
+/// Begins to release guards of all kinds, at a server that is stalled for this time.
 async fn released_while_frozen(options: Options, time: Duration) -> Vec<Result<(), Error>> {
     let server = Server::start();
     let guards = guards_of_all_kinds(&options.connect_to(url(&server)).await.unwrap()).await;
@@ -108,7 +108,7 @@ async fn a_release_whose_answer_nobody_waited_for_is_no_loss() {
     }
 }
 
-/// The one answer there is comes when the lease is over. The work was done before that; but it is no word of success.
+/// The only reply comes after the end of the lease. The work was done before that; but the reply is not success.
 #[tokio::test]
 async fn a_lease_that_ends_during_its_release_is_no_loss() {
     for released in released_while_frozen(Locks::options().lease(LEASE).answer_timeout(LEASE * 5), LEASE * 2).await {
@@ -143,8 +143,7 @@ async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
     loss_of(&guard).await
 }
 
-/// Within a time in which a lease has ended many times over: what does no harm must fail the test, not keep it for
-/// ever.
+/// Within a time in which a lease has ended many times over: then the test fails instead of waiting for ever.
 async fn loss_of(guard: &Guard) -> Loss {
     timeout(LEASE * 5, guard.lost()).await.expect("it is lost");
     guard.loss().expect("why it is lost")

@@ -1,4 +1,4 @@
-//! The example of a lock that most of several servers hold, on servers of which some fail.
+//! The example of a lock on a majority of several servers, some of which fail.
 
 use crate::support::{until, until_nothing_is_left, url};
 use redlock::Redlock;
@@ -22,7 +22,7 @@ fn three() -> [Server; 3] {
     [Server::start(), Server::start(), Server::start()]
 }
 
-/// A dead one, or one that is silent, does not matter: not for acquiring, not for renewing, not for releasing.
+/// A dead or silent server does not matter: not for acquiring, renewing or releasing.
 #[tokio::test]
 async fn one_of_three_may_fail() {
     for is_silent in [false, true] {
@@ -78,7 +78,7 @@ async fn it_is_lost_when_too_few_are_left() {
     until_nothing_is_left(&mut client, "nightly").await;
 }
 
-/// Those that get in each other's way do not do so for ever, and are never two at a time.
+/// Clients that block each other make progress in the end, and never hold the lock together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_want_it() {
     let servers = three();

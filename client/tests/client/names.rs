@@ -1,10 +1,10 @@
-//! What a process is called where people look for who holds a lock: in its holders, and in the server's list of clients.
+//! A process's name for operators: in its holders, and in the server's list of clients.
 
 use crate::support::{until, until_waiting, url, waits_for};
 use rlock_client::{Guard, Locks};
 use rlock_testing::{Client, Server};
 
-/// `host:process`, as the system tells them.
+/// `host:process`, as reported by the system.
 fn host_and_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     format!("{}:{}", host.trim(), std::process::id())
@@ -19,7 +19,7 @@ fn assert_begins(guard: &Guard, name: &str) {
     assert_eq!((uuid.len(), number.parse().ok()), (36, Some(1_u64)), "{holder}");
 }
 
-/// How many connections the server lists by that name, of those of this client.
+/// How many of this client's connections the server lists under that name.
 fn listed(client: &mut Client, name: &str) -> usize {
     let list = client.say("CLIENT LIST");
     let of_ours = list.as_text().lines().filter(|line| line.contains(&format!(" name={name} ")));
@@ -78,7 +78,7 @@ async fn an_empty_name_is_none() {
     guard.release().await.unwrap();
 }
 
-/// Whoever may not name a connection has one all the same.
+/// A user without the right to name connections can still connect.
 #[tokio::test]
 async fn a_server_that_refuses_the_name_is_no_hindrance() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Servers that give a client no session to wait by: the module is an older one, the user may not, or there are too
-//! many already. A wait there fails at once, with words that tell what to do.
+//! Servers that give a client no session: the module is older, the user lacks the right, or there are too many. A wait
+//! there fails at once, with an error that says what to do.
 
 use crate::proxy::Proxy;
 use crate::support::{locks_on, url};
@@ -20,14 +20,14 @@ async fn an_older_module_is_named() {
     let network = Proxy::to(&server);
     network.make_the_server_older();
     let error = told(async { Locks::connect(network.url()).await?.lock("a").acquire().await.map(drop) }).await;
-    // By its name, as it has to be seen whether it is a kind of its own.
+    // By its name, to see whether it has its own kind.
     let kind = format!("{:?}", error.kind());
     assert!(["ModuleMissing", "ModuleTooOld"].contains(&kind.as_str()), "{kind}: {error}");
     assert!(error.to_string().contains("rlock"), "{error}");
     assert!(names_a_version(&error.to_string()), "{error} should say from which version on");
 }
 
-/// Such as 1.0.
+/// For example 1.0.
 fn names_a_version(text: &str) -> bool {
     text.as_bytes().windows(3).any(|it| it[0].is_ascii_digit() && it[1] == b'.' && it[2].is_ascii_digit())
 }

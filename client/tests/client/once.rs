@@ -36,7 +36,7 @@ async fn begun(begins: JoinHandle<Result<Begun, Error>>) -> Begun {
     timeout(PATIENCE, begins).await.expect("it is answered").unwrap().unwrap()
 }
 
-/// Also such as the server has words for.
+/// Including answers that look like the server's own words.
 #[tokio::test]
 async fn any_bytes_are_an_answer() {
     let server = Server::start();
@@ -56,7 +56,8 @@ async fn any_bytes_are_an_answer() {
     }
 }
 
-/// What has not come to the server by then is stored by no later request, though the server has the lease for longer.
+/// If the answer has not reached the server by the deadline, no later request stores it, although the server's lease
+/// lasts longer.
 #[tokio::test]
 async fn an_answer_is_not_stored_when_the_lease_is_not_guaranteed_any_more() {
     let server = Server::start();
@@ -78,7 +79,7 @@ async fn an_answer_is_not_stored_when_the_lease_is_not_guaranteed_any_more() {
     assert_eq!((calls(&mut client, "rlock.answer"), stored(&mut client, "a")), (0, Reply::Nil));
 }
 
-/// Whatever ends the work, its lock is released, and the next caller of the same client works.
+/// However the work ends, its lock is released, and the next caller of the same client works.
 #[tokio::test]
 async fn work_that_comes_to_no_answer() {
     let server = Server::start();
@@ -166,7 +167,7 @@ async fn an_outage_is_the_outcome_of_all() {
     server.thaw();
 }
 
-/// What is told at once is not all.
+/// An immediate result is not everything.
 #[tokio::test]
 async fn a_client_settles_when_the_lock_of_a_refused_answer_is_free() {
     let server = Server::start();

@@ -32,7 +32,7 @@ async fn an_owner_acquires_again_and_the_lock_is_free_with_the_last_guard() {
     assert!(!exists(&mut client, "orders:42"));
 }
 
-/// A writer may read, and the sides are given back one by one.
+/// A writer may read, and the sides are released one by one.
 #[tokio::test]
 async fn a_writer_may_read_and_step_down() {
     let server = Server::start();
@@ -69,7 +69,7 @@ async fn an_inner_guard_does_not_shorten_the_outer_ones_lease() {
     }
 }
 
-/// What somebody else has under the same holder, such as a Java thread that a native helper works for, stays.
+/// Another program's holds under the same holder stay, for example those of a Java thread with a native helper.
 #[tokio::test]
 async fn what_others_hold_under_the_same_owner_stays() {
     let server = Server::start();
@@ -82,7 +82,7 @@ async fn what_others_hold_under_the_same_owner_stays() {
     assert_eq!(count(&mut client, "orders:42", "java:1"), counted(1));
 }
 
-/// A wait is given up before the client hears of its grant: it releases its own hold, and no other under this owner.
+/// A wait is abandoned before the client gets its grant: it releases its own hold, and no other of this owner.
 #[tokio::test]
 async fn a_wait_that_is_given_up_releases_its_own_hold() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! A network between the client and the server that can hold back requests, also when their sender is gone by then, and
-//! that can break, with a word or without one. It can also make the server look older than it is.
+//! A network between client and server that can delay requests, even until their sender is gone, and that can break,
+//! with or without notice. It can also make the server look older than it is.
 
 use rlock_testing::Server;
 use std::future::pending;
@@ -29,7 +29,7 @@ struct Trouble {
     is_older: bool,
 }
 
-/// What is read and not passed on, without a word to anybody: of those on which the server keeps a client waiting.
+/// Directions that are read and silently dropped, on connections that the server keeps waiting.
 #[derive(Clone, Copy, Default)]
 struct Swallowed {
     number: usize,
@@ -52,7 +52,7 @@ const UNKNOWN_TO_OLDER: [(&[u8], &[u8]); 4] = [
     (b"\r\nSESSION\r\n", b"\r\nXXXXXXX\r\n"),
 ];
 
-/// The connection is to break.
+/// The connection has to break.
 struct Cut;
 
 impl Proxy {
@@ -82,15 +82,15 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = usize::MAX);
     }
 
-    /// Of the connections that are there now, those on which the server keeps a client waiting pass nothing on any more
-    /// these ways. Nobody is told, and all other connections are well.
+    /// The present connections that the server keeps waiting drop everything in these directions. Neither side is
+    /// notified, and all other connections work.
     pub fn swallow_where_is_waited(&self, ways: &[Way]) {
         let [requests, answers] = [Way::Requests, Way::Answers].map(|way| ways.contains(&way));
         let swallowed = Swallowed { number: *self.accepted.borrow(), requests, answers };
         self.trouble.send_modify(|trouble| trouble.swallowed = swallowed);
     }
 
-    /// From now on the server is one whose module knows no sessions.
+    /// From now on the server looks like one with a module without sessions.
     pub fn make_the_server_older(&self) {
         self.trouble.send_modify(|trouble| trouble.is_older = true);
     }
@@ -122,7 +122,7 @@ impl Link {
         this_way && self.number <= number && self.is_waited_on.load(Relaxed)
     }
 
-    /// Resolves where the end of one side is to be told to the other.
+    /// Resolves when the end of one side has to be passed to the other.
     async fn ends(&self, way: Way) {
         if self.swallows(way) {
             pending().await
@@ -175,7 +175,7 @@ async fn requests(mut from_client: OwnedReadHalf, mut to_server: OwnedWriteHalf,
             return Err(Cut);
         }
         let _ = link.trouble.wait_for(|trouble| trouble.held < link.number).await;
-        // What was held back by then does not arrive.
+        // What was delayed until now does not arrive.
         if link.trouble.borrow().cut >= link.number {
             return Err(Cut);
         }

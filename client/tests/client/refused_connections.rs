@@ -20,7 +20,7 @@ fn expect_words(error: &Error, words: &str) {
     assert!(error.reason().contains(words), "{} should say {words}", error.reason());
 }
 
-/// When the client connects, and when it has lost its connections, and others have taken them.
+/// When the client connects, and when others have taken its connections after it lost them.
 #[tokio::test]
 async fn a_server_that_takes_no_more_clients_is_quoted() {
     let server = Server::start();
@@ -44,7 +44,7 @@ async fn a_server_that_takes_no_more_clients_is_quoted() {
     expect_words(&error, FULL);
 }
 
-/// Says that line to whoever connects, and closes the connection, before anything was read.
+/// Sends that line to each client that connects, and closes the connection without reading.
 fn refusing(line: &'static str) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = format!("redis://{}", listener.local_addr().unwrap());

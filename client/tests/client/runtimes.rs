@@ -1,5 +1,5 @@
-//! A client belongs to no runtime: it is opened in one, used from others, and keeps what it holds where there is none, or
-//! where one does nothing but block its threads.
+//! A client belongs to no runtime: it is opened in one, used from others, and keeps its locks without any, or if a
+//! runtime's threads are all blocked.
 
 use crate::support::{block_on_by_hand, exists, locks_on, settled, url, waits_for};
 use futures_util::future::join_all;
@@ -133,7 +133,7 @@ fn workers_that_are_blocked_cost_no_guard() {
     assert!(server.client().keys().is_empty());
 }
 
-/// Whoever wants one while it is being opened waits for that one.
+/// A task that needs a connection while it is being opened waits for it.
 #[test]
 fn requests_that_come_together_open_one_connection() {
     let server = Server::start();
@@ -188,7 +188,7 @@ fn commands_need_no_runtime() {
     });
 }
 
-/// A test whose clock stands still, or is moved: leases go by the real one, as the server's does.
+/// A test with a paused or moved clock: leases use the real one, like the server.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_a_test_moves_ends_no_lease() {
     let server = Server::start();

@@ -1,7 +1,7 @@
 //! A client that finds its master by sentinels, through failovers of real processes.
 //!
-//! Replication is asynchronous, so what a master granted last may be forgotten. Locks that have reached the replica are
-//! not: they are renewed and released at the new master, and nobody else gets them. A master that dies is in
+//! Replication is asynchronous, so a master's last grants may be forgotten. Locks that have reached the replica are
+//! not: they are renewed and released at the new master, and no other client gets them. For a master that dies see
 //! clients/conformance/tests/conformance/failover.rs.
 
 use crate::support::{exists, rival_of, until, until_waiting, waits_for};
@@ -53,7 +53,7 @@ async fn a_master_that_no_sentinel_knows_is_told_of() {
     assert!(unknown.reason().contains("a sentinel that knows no master other"), "{unknown}");
 }
 
-/// A failover takes as long as the sentinels say, and not as long as anybody is patient.
+/// The sentinels determine how long a failover takes, not the client's patience.
 #[tokio::test]
 async fn a_master_that_is_down_is_waited_for_as_long_as_the_caller_waits() {
     let mut watched = Watched::start(0);
@@ -114,7 +114,7 @@ async fn locks_outlive_a_master_that_is_replaced_by_hand() {
     assert!(!exists(&mut successor, "orders:42"));
 }
 
-/// The old master stands still. Each client is on its own, so that none learns from what another one has met.
+/// The old master is stalled. Each client is separate, so that none learns from another one.
 #[tokio::test]
 async fn locks_outlive_a_frozen_master() {
     let watched = Watched::start(1);
@@ -125,7 +125,7 @@ async fn locks_outlive_a_frozen_master() {
     until_waiting(&mut old.client(), 1).await;
     let rival = rival_of(&guard, connect(patient(), &watched).await.lock("orders:42"));
     old.freeze();
-    // The sentinels cut off who was connected to it before.
+    // The sentinels disconnected the clients before.
     until("the replica is the master", || watched.master_port() == new.port()).await;
     let mut successor = new.client();
     until_waiting(&mut successor, 1).await;

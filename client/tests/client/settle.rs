@@ -39,7 +39,7 @@ async fn what_is_given_back_in_the_background_can_be_waited_for() {
     until_nothing_is_left(&mut client, "key").await;
 }
 
-/// A program that is told to end while it waits drops its wait, lets things settle and is gone.
+/// A program that gets a signal while it waits drops its wait, settles and ends.
 #[tokio::test]
 async fn a_grant_that_comes_when_its_wait_is_dropped_can_be_waited_for_as_well() {
     let server = Server::start();

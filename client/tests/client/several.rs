@@ -1,5 +1,5 @@
-//! Several locks at once, and permits, are kept for longer than their lease, and lost. Who gets them is in
-//! clients/conformance/tests/conformance/locks.rs.
+//! Several locks at once, and permits, are kept for longer than their lease, and lost.
+//! clients/conformance/tests/conformance/locks.rs tests which client gets them.
 
 use crate::support::{until, until_nothing_is_left, url};
 use rlock_client::{ErrorKind, Locks};

@@ -1,8 +1,8 @@
-//! A master that was replaced, and does not know it. `SENTINEL FAILOVER` leaves it alive, with its queue, for seconds; one that
-//! stood still wakes up as a master. What it says of grants, renewals and releases is true of itself alone.
+//! A replaced master that does not know it. `SENTINEL FAILOVER` leaves it alive, with its queue, for seconds; a stalled
+//! one wakes up as a master. Its replies to acquires, renewals and releases are true only for itself.
 //!
-//! What it did before a sentinel named another one may be forgotten with it, and nobody can know. From then on a client
-//! can, and no two may hold one lock: neither those who were there before, nor those who come later.
+//! What it did before a sentinel named another master may be forgotten, which no client can know. After that a client
+//! can, and no two clients may hold one lock: neither the present ones, nor later ones.
 
 use crate::sentinel::{LEASE, connect, patient};
 use crate::support::{until, waits_for};
@@ -53,7 +53,8 @@ async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
         programs.push(newcomer);
         tasks.extend(its_tasks);
         until("the old one follows", || successor.info("replication").find("slave0").is_some_and(is_online)).await;
-        // Or a sentinel that took it for a master last makes it follow again, whatever was decided meanwhile.
+        // Otherwise a sentinel that still takes it for a master makes it follow again, whatever was decided in the
+        // meantime.
         until("all sentinels know", || watched.sentinels.iter().all(sees_a_replica)).await;
     }
     tasks.iter().for_each(JoinHandle::abort);
@@ -70,7 +71,7 @@ fn is_online(replica: &str) -> bool {
     replica.contains("state=online")
 }
 
-/// Who believes to hold the lock, and what was seen of that.
+/// The clients that believe they hold the lock, and what was seen of that.
 #[derive(Default)]
 struct Seen {
     inside: Vec<Arc<Guard>>,
@@ -79,7 +80,7 @@ struct Seen {
     losses: usize,
 }
 
-/// Has a task want the lock again and again, for a moment each time.
+/// Lets a task acquire the lock again and again, for a moment each time.
 fn work(lock: Lock, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
@@ -106,12 +107,12 @@ impl Seen {
     }
 }
 
-/// The old one stands still until another one has taken its place, with a request in its hands.
+/// The old master is stalled until another one has replaced it, with a request in its buffers.
 #[tokio::test]
 async fn a_grant_of_a_master_that_was_replaced_meanwhile_counts_for_nothing() {
     let watched = Watched::start(1);
     let [old, new] = &watched.servers[..] else { unreachable!("two servers") };
-    // So long that a grant need not be renewed before it is told.
+    // So long that a grant need not be renewed before the caller gets it.
     let locks = connect(patient().lease(LEASE * 40).answer_timeout(PATIENCE), &watched).await;
     let held = locks.lock("orders:41").replicas(1, LEASE).acquire().await.unwrap();
     // Before the client can have renewed it there.

@@ -49,10 +49,10 @@ pub fn waits_for(lock: Lock) -> JoinHandle<Result<Guard, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Waits until nothing is being given back any more.
+/// Waits until no release is under way.
 ///
 /// # Panics
-/// If that does not come.
+/// If that does not happen.
 pub async fn settled(locks: &Locks) {
     tokio::time::timeout(PATIENCE, locks.settle()).await.expect("all is given back");
 }
@@ -62,12 +62,12 @@ pub async fn until_waiting(client: &mut Client, count: i64) {
     until(&format!("{count} wait"), || client.figure("waiters") == count).await;
 }
 
-/// Until nobody holds the lock and nobody waits.
+/// Until the lock has neither a holder nor waiters.
 pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
     until("nobody waits and nobody holds", || client.figure("waiters") == 0 && !exists(client, key)).await;
 }
 
-/// Somebody who tries to get a lock all the time that is held by somebody else.
+/// A client that keeps trying to get a lock that another client holds.
 pub struct Rival(JoinHandle<()>);
 
 /// Begins to try for the lock. It must not succeed before the guard is lost.

@@ -12,7 +12,7 @@ fn trusting(pem: &str) -> Options {
 /// That clients with certificates are known by them, `cli/tests/cli/tls.rs` shows.
 #[tokio::test]
 async fn certificates_of_the_programs_own() {
-    // A server that was built without it has no such setting.
+    // A server that was built without TLS has no such setting.
     if Server::start().client().say("CONFIG GET tls-port").as_list().is_empty() {
         println!("left out, as the server was built without TLS");
         return;

@@ -1,8 +1,8 @@
-//! Work that a guard runs: it takes no step once the guard can know that the lock is lost, and the lock is given back
+//! Work that a guard runs: it takes no step once the guard can know that the lock is lost, and the lock is released
 //! only when the work is over.
 //!
-//! A step looks at its end whether the loss is known. If it is, there must be no next step. To look at the beginning
-//! would be a race: the loss may become known between the guard's look and the step's.
+//! A step checks at its end whether the loss is known. If it is, there must be no next step. A check at the beginning
+//! would be a race: the loss may become known between the guard's check and the step's.
 
 use crate::support::{exists, locks_on, until, until_nothing_is_left, url};
 use futures_util::FutureExt;
@@ -29,7 +29,7 @@ struct Record {
     too_many: Cell<usize>,
 }
 
-/// Takes so many steps, with a pause after each, as long as it is let.
+/// Takes this many steps, with a pause after each, until it is stopped.
 async fn run(
     guard: Guard,
     steps: usize,
@@ -55,7 +55,7 @@ async fn run(
     guard.run(work).await
 }
 
-/// Somebody takes the lock away, and the next renewal finds that.
+/// The lock is taken away, and the next renewal finds that.
 #[tokio::test]
 async fn no_step_is_taken_once_a_renewal_has_found_the_lock_gone() {
     const BEFORE: usize = 20;
@@ -77,7 +77,7 @@ async fn no_step_is_taken_once_a_renewal_has_found_the_lock_gone() {
     }
 }
 
-/// The thread stands still at each step once, for longer than a lease that nobody renews.
+/// The thread stalls once at each step, for longer than a lease without renewals.
 #[tokio::test]
 async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
     const RUNS: usize = 25;
@@ -98,7 +98,7 @@ async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
     }
 }
 
-/// Its result is worth nothing then: somebody else may have had the lock while it came about.
+/// Its result is worth nothing then: another client may have had the lock in the meantime.
 #[tokio::test]
 async fn work_that_ends_after_the_loss_is_a_loss() {
     let server = Server::start();
@@ -134,7 +134,7 @@ async fn what_the_work_results_in_is_told_and_the_lock_is_free() {
     assert!(!exists(&mut client, "a"));
 }
 
-/// Tells when it is dropped whether the lock is held then, and for long enough to be given back meanwhile.
+/// Reports when it is dropped whether the lock is held then, and for long enough to be released in the meantime.
 struct Last {
     client: Client,
     was_held: Arc<AtomicBool>,
@@ -147,7 +147,7 @@ impl Drop for Last {
     }
 }
 
-/// What work does as it is dropped, such as to roll back, is done under the lock.
+/// The work's cleanup when it is dropped, for example a rollback, is still done under the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_is_dropped_is_over_before_the_lock_is_given_back() {
     let server = Server::start();
@@ -171,7 +171,7 @@ async fn work_that_is_dropped_is_over_before_the_lock_is_given_back() {
     }
 }
 
-/// The same for work that is dropped since the lock is lost: by then somebody else may have it, who is left alone.
+/// The same for work that is dropped because the lock is lost: another client may have it then, and keeps it.
 #[tokio::test]
 async fn work_is_over_before_its_loss_is_told() {
     let server = Server::start();
@@ -187,8 +187,8 @@ async fn work_is_over_before_its_loss_is_told() {
     assert_eq!(Arc::strong_count(&has_ended), 1, "the work is still there");
 }
 
-/// The server stands still as the work ends, and for longer than an answer may take: that is waited for once, and not for as
-/// long as the client is patient. The release goes on.
+/// The server stalls as the work ends, for longer than a reply may take: the client waits for one reply, not for its
+/// whole patience. The release goes on.
 #[tokio::test]
 async fn work_that_was_done_is_told_though_the_server_stands_still() {
     let server = Server::start();

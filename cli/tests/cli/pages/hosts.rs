@@ -1,4 +1,4 @@
-//! The hosts of the pages, `10.0.0.1` and so on, all on this machine: only addresses, ports and paths are others.
+//! The pages' hosts, `10.0.0.1` and so on, on this machine: with other addresses, ports and paths.
 
 use super::steps;
 use crate::support::{Ended, Place, program, run};
@@ -18,7 +18,7 @@ pub const PATIENCE_WITH_SERVERS: Duration = Duration::from_secs(90);
 /// Each check starts a process, which must not keep the servers from the processor.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
 
-/// A server whose configuration is in a file, as it has to come back from it.
+/// A server with a configuration file, so that it can restart from it.
 pub struct Host {
     pub address: String,
     configuration: PathBuf,
@@ -35,7 +35,7 @@ impl Host {
     pub fn restart(&mut self) {
         let mut server = self.server.take().unwrap();
         if server.is_running() {
-            // It may end just now, if it was told to.
+            // It may be ending already.
             let _ = send_signal(server.id(), Signal::SIGTERM);
         }
         wait_until("the server has ended", || !server.is_running());
@@ -82,7 +82,7 @@ impl Hosts {
         self.all.iter_mut().find(|host| host.address == address).unwrap_or_else(|| panic!("no host {address}"))
     }
 
-    /// Words of a page, as they are here.
+    /// A page's words with this machine's values.
     pub fn here(&self, words: &str) -> String {
         let installed = self.place.file("librlock.so").display().to_string();
         let mut words = words.replace("target/release/librlock.so", module().to_str().unwrap());

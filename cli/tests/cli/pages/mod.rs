@@ -78,7 +78,7 @@ pub fn fence(page: &str, kind: &str) -> String {
     text
 }
 
-/// The commands of a fence, each on one line, with what the page says behind it.
+/// The commands of a fence, each on one line, with the output that the page shows.
 pub fn steps(text: &str) -> Vec<(String, String)> {
     let text = text.replace("\\\n", "");
     let split =
@@ -114,7 +114,7 @@ struct Ground {
     place: Place,
     /// Two waiters, two clients that listen for releases, and one with a session.
     _clients: Vec<Client>,
-    /// Ids that the pages name, and those that there are.
+    /// Ids that the pages name, and their actual values.
     ids: Vec<(&'static str, i64)>,
 }
 
@@ -150,7 +150,7 @@ impl Ground {
         Self { server, place, _clients: clients, ids }
     }
 
-    /// A line as it is here. Each id of the page is another one of those that there are.
+    /// A line with this machine's values. Each id of the page maps to an actual one.
     fn here(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         if let Some(at) = self.ids.iter().position(|(id, _)| line.contains(&format!(" {id}"))) {
@@ -170,7 +170,7 @@ impl Ground {
         run(self.place.of(command))
     }
 
-    /// Runs the lines, none of which may fail, and compares the replies that the page tells: so many.
+    /// Runs the lines, none of which may fail, and compares the replies on the page. Returns their number.
     fn run(&mut self, text: &str) -> usize {
         let steps = steps(text);
         let script: String = steps.iter().map(|(line, _)| format!("{}\nprintf '\\0'\n", self.here(line))).collect();

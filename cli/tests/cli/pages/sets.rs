@@ -109,8 +109,8 @@ fn a_failover_keeps_the_locks_that_it_knows_and_waits_for_those_that_it_does_not
     for replica in replicas {
         until("the replica has the lock", || asked(replica, "EXISTS known") == Some(Reply::Int(1)));
     }
-    // What comes behind the flood stays where it is, and is lost with the master.
-    // The page's time without a replica does not run out before it is sent, however busy the machine is.
+    // Writes after the flood stay on the master, and are lost with it. The page's time without a replica must not run
+    // out before they are sent, even on a busy machine.
     let set_lag =
         |old: &mut Client, s| assert_eq!(old.say(&format!("CONFIG SET min-replicas-max-lag {s}")), text("OK"));
     set_lag(&mut old, 600);
