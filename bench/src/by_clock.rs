@@ -26,7 +26,7 @@ pub struct Way {
     pub module: Module,
     /// What the server needs of this lock before the first client asks.
     pub prepare: fn(&mut Client, &str),
-    /// The holders before all others.
+    /// The holders with priority.
     pub first: &'static [&'static str],
     /// Asks for the lock, and releases it.
     pub commands: fn(lock: &str, holder: &str) -> [Vec<String>; 2],
@@ -100,7 +100,7 @@ fn play(way: &'static Way, scene: Scene, time: Duration) -> (Rc<Turn>, f64) {
     first().for_each(|[_, release]| drop(client.run(&release)));
     all.block_on(&runtime, async { tokio::time::sleep(time).await });
     let seconds = start.elapsed().as_secs_f64();
-    // With fewer clients the others look better.
+    // With fewer clients the others would look better.
     assert!(!tasks.iter().any(JoinHandle::is_finished), "a client failed");
     (turn, seconds)
 }

@@ -15,7 +15,7 @@ pub struct Circle {
     pub scope: Scope,
     /// What the server needs before the first client asks.
     pub before: &'static str,
-    /// The releases of a client's locks, each of which is answered by 1, and the request for all of them.
+    /// The releases of a client's locks, each with the reply 1, and the request for all of them.
     pub commands: fn(client: usize) -> Vec<Vec<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Circle {
         wait_until("all wait", || blocked_clients(&mut watch) == waiters);
         let mut holder = 0;
         let mut run = |turns| (0..turns).for_each(|_| holder = self.turn(&mut clients, holder, &grant));
-        // Each client once: the first grant on a connection costs more than those later.
+        // Each client once: the first grant on a connection costs more than later ones.
         run(waiters + 1);
         counted.slopes(plan, lengths, run)
     }

@@ -96,7 +96,7 @@ impl Lab {
             let mut batch = Batch::default();
             (contender.before)(&mut batch);
             pipe.run(&batch);
-            // The first steps in a server cost less or more than those later, also those of the other contenders.
+            // The first steps in a server cost more or less than later ones, for the other contenders too.
             batches(contender, DEPTH).iter().for_each(|batch| pipe.run(batch));
         }
         for contender in contenders {

@@ -52,7 +52,7 @@ impl Figure {
     }
 }
 
-/// Of the rounds, in each of which both had their turn.
+/// Over the rounds in which both had their turn.
 pub struct Ratios {
     pub median: f64,
     pub lowest: f64,

@@ -1,4 +1,4 @@
-//! A connection whose replies are read line by line, and hardly looked at.
+//! A connection whose replies are read line by line, mostly unparsed.
 
 use redis::ToRedisArgs;
 use std::io::ErrorKind;
@@ -23,14 +23,14 @@ impl Line {
         loop {
             match UnixStream::connect(socket).await {
                 Ok(stream) => return Self::of(stream),
-                // So many connect at once that the server has not yet accepted those before.
+                // So many connect at once that the server has not yet accepted earlier ones.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
                 Err(error) => panic!("the server accepts no connection: {error}"),
             }
         }
     }
 
-    /// Then whatever is published there comes.
+    /// Subscribed: what is published there arrives from now on.
     pub async fn subscribed(socket: &Path, channel: &str) -> Self {
         let mut line = Self::connect(socket).await;
         line.send(&packed(&["SUBSCRIBE", channel])).await;
@@ -69,7 +69,7 @@ impl<S: AsyncRead + Unpin> Line<S> {
         }
     }
 
-    /// Whatever has come by now, or comes next.
+    /// The bytes that have come, or the next ones.
     pub async fn anything(&mut self) {
         let mut buffer = [0; 4096];
         let length = self.stream.read(&mut buffer).await.expect("the server answers");

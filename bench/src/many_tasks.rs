@@ -1,9 +1,9 @@
-//! One process with many tasks that want some locks, as a service is: what it takes of the processor on both sides, of
-//! connections and of the server's memory, and how long its tasks wait.
+//! One process with many tasks that want some locks, like a service: the processor time on both sides, the connections
+//! and the server's memory, and how long its tasks wait.
 //!
-//! Many tasks run on all processors, unlike the clients of the other measurements. Each way has a server of its own, and
-//! they take long turns: a task that never gets its lock waits for as long as a turn lasts, and that is to be seen. A
-//! process that is not at its turn has no tasks, so it uses next to nothing.
+//! Many tasks run on all processors, unlike the clients of the other measurements. Each way has its own server, and
+//! takes long turns: a task that never gets its lock waits for a whole turn, which has to be visible. Outside its turn
+//! a process has no tasks, so it uses next to nothing.
 
 mod floor;
 mod messages;
@@ -44,7 +44,7 @@ pub const PART: Part = Part {
 /// Why a cycle failed.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Tasks, the locks that they want, and by which ways they are measured.
+/// The tasks, their locks, and the ways to measure.
 #[derive(Clone, Copy)]
 struct Scene {
     tasks: usize,
@@ -77,7 +77,7 @@ fn measure(plan: &Plan, figures: &mut Figures) {
         make_room_for(scene.tasks).unwrap_or_else(|reason| panic!("{reason}"));
         let mut contenders: Vec<_> = scene.ways.iter().map(|&way| Contender::new(way, scene, &runtime)).collect();
         for round in 1..=plan.task_rounds {
-            // A way that has failed has no more turns, so that the same rounds are compared.
+            // A failed way gets no more turns, so that the same rounds are compared.
             contenders.retain_mut(|contender| {
                 let turn = format!("{} tasks, {}, round {round}", scene.tasks, contender.way.name());
                 let done = contender.turn(scene, &runtime, plan.task_round, figures);
@@ -168,7 +168,7 @@ async fn all_work(process: &Process, tasks: usize, floor: &Arc<Floor>) -> Result
     let work = |task| tokio::spawn(work(process.clone(), Arc::clone(floor), task));
     let tasks: Vec<_> = (0..tasks).map(work).collect();
     let (mut waits, mut failed) = (Vec::new(), None);
-    // To the last of them, so that none works on while others have their turn.
+    // All of them, so that none keeps working during another way's turn.
     for task in tasks {
         match task.await.map_err(Failure::from).and_then(|worked| worked) {
             Ok(its) => waits.extend(its),
@@ -180,7 +180,7 @@ async fn all_work(process: &Process, tasks: usize, floor: &Arc<Floor>) -> Result
     Ok(waits)
 }
 
-/// A task that wants one of the locks, again and again. If one task fails, all end.
+/// A task that repeatedly wants one of the locks. If one task fails, all end.
 async fn work(process: Process, floor: Arc<Floor>, task: usize) -> Result<Vec<Duration>, Failure> {
     let lock = task % floor.locks();
     let (name, mut waits) = (key(lock), Vec::new());
@@ -199,7 +199,7 @@ fn key(lock: usize) -> String {
     format!("orders:{lock:03}")
 }
 
-/// The most that a server has of connections and of memory.
+/// The server's maximum of connections and of memory.
 #[derive(Default)]
 struct Most {
     /// Without the one that looks.
@@ -207,7 +207,7 @@ struct Most {
     memory: f64,
 }
 
-/// So often that little passes unseen, and so seldom that it costs next to nothing beside what is measured.
+/// Often enough to miss little, and rarely enough to cost next to nothing.
 const EACH: Duration = Duration::from_millis(25);
 
 /// Does the work, and looks at the server meanwhile.

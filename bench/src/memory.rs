@@ -1,4 +1,4 @@
-//! Memory of the server: of a held lock, and of waiters with all that goes with them, connections above all.
+//! The server's memory for a held lock, and for waiters with everything they need, especially connections.
 
 use crate::Part;
 use crate::batch::{Batch, Pipe};
@@ -78,7 +78,7 @@ fn acquire_by(client: &mut Client, kind: &str, script: &str) {
     assert_eq!(client.run(&words), Reply::Nil);
 }
 
-/// The memory of all keys in the server, which are those of one lock.
+/// The memory of all keys of the server, which belong to one lock.
 fn all_keys(client: &mut Client) -> f64 {
     let keys = client.say("KEYS *");
     let of = |key: &str| client.run(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).as_int() as f64;
@@ -106,7 +106,7 @@ fn of_tickets(count: usize, has_lock_each: bool) -> f64 {
     (used_memory(&mut client) - before) / count as f64
 }
 
-/// On a connection that is closed afterwards, with all that the server keeps for it.
+/// On a connection that is closed afterwards, with everything that the server keeps for it.
 fn in_batches(server: &Server, count: usize, mut add: impl FnMut(&mut Batch, usize)) {
     let mut watch = server.client();
     let mut connected = || watch.info("clients").number("connected_clients");
@@ -123,7 +123,7 @@ fn in_batches(server: &Server, count: usize, mut add: impl FnMut(&mut Batch, usi
 
 /// One process that waits for the messages of many locks, on one connection.
 fn of_subscriptions(count: usize) -> f64 {
-    // So few that neither the command nor its reply needs more than the room that each client has.
+    // So few that the command and its reply fit in the buffer that each client has.
     const AT_ONCE: usize = 100;
     // Lines of the reply for each channel.
     const LINES: usize = 6;

@@ -36,7 +36,7 @@ const WORK: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(100);
 const KEEP: &str = "60000";
 
-/// How an answer gets from the leader to all others.
+/// How an answer gets from the leader to the other callers.
 struct Way {
     id: &'static str,
     module: Module,

@@ -1,7 +1,8 @@
-//! A process that waits for many locks at once: by the tickets of one session, or by a blocked client for each wait.
+//! A process that waits for many locks at once: with the tickets of one session, or with one blocked client for each
+//! wait.
 //!
-//! By tickets it has two connections: on one it hears of grants, and on the other it releases and asks again. It handles
-//! all grants of one reply in one write.
+//! With tickets it has two connections: it gets grants on one, and releases and asks again on the other. It handles all
+//! grants of one reply in one write.
 
 use crate::Part;
 use crate::by_clock::{self, Scene, Turn, Way};
@@ -56,7 +57,7 @@ fn rows(_: &Plan) -> Vec<Row> {
     SCENES.map(row).into()
 }
 
-/// The process. It releases each lock as soon as it hears that it has it.
+/// The process. It releases each lock as soon as it gets it.
 async fn process(turn: Rc<Turn>) {
     let mut session = Session::open(&turn.socket).await;
     let (mut asking, replies) = Asking::begin(&turn).await;
@@ -72,7 +73,7 @@ async fn process(turn: Rc<Turn>) {
     join(work, read_on(replies)).await;
 }
 
-/// The connection that hears of grants.
+/// The connection for grants.
 struct Session {
     line: Line,
     /// The last event.

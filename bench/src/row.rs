@@ -1,4 +1,4 @@
-//! A line of the table: one figure of ours, with an alternative or alone, and the bar that it must pass.
+//! A line of the table: one figure of ours, with an alternative or alone, and its target.
 
 use crate::figures::Figures;
 
@@ -22,7 +22,7 @@ pub enum Verdict {
 
 /// A row with its figures.
 pub struct Shown {
-    /// What, ours, the alternative, the ratio and the bar.
+    /// Title, ours, the alternative, the ratio and the target.
     pub columns: [String; 5],
     pub verdict: Verdict,
     pub why: &'static str,
@@ -39,12 +39,12 @@ impl Row {
         Self { what: what.to_owned(), ours: ours.to_owned(), alternative: None, bar: Some(bar), why: "" }
     }
 
-    /// Ours must be so many times as good as the alternative.
+    /// Ours must be this many times as good as the alternative.
     pub fn bar(self, bar: f64) -> Self {
         Self { bar: Some(bar), ..self }
     }
 
-    /// What stands in the way of the bar.
+    /// The reason why the target is not met.
     pub fn because(self, why: &'static str) -> Self {
         Self { why, ..self }
     }
@@ -84,10 +84,10 @@ impl Row {
     }
 }
 
-/// Ours, the alternative and the ratio, as far as they were measured.
+/// Ours, the alternative and the ratio, if they were measured.
 type Cells = [Option<String>; 3];
 
-/// As exact as it is shown.
+/// Rounded as it is shown.
 fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

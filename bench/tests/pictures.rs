@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// AA: text, and what else one has to tell from the paper.
+/// AA: text, and everything else that has to stand out from the paper.
 const OF_TEXT: f64 = 4.5;
 const OF_LINES: f64 = 3.0;
 

@@ -1,5 +1,5 @@
-//! The locks of a turn as their holders see them: until when they are worked with, how often they go to another task,
-//! and whether one ever had two holders.
+//! The locks of a turn as their holders see them: until when each is used, how often it goes to another task, and
+//! whether it had two holders at some time.
 
 use super::Failure;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ impl Floor {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// The task has the lock while the others that can run have their turn.
+    /// The task has the lock while other runnable tasks have their turn.
     pub async fn hold(&self, lock: usize, task: usize) {
         let lock = &self.locks[lock];
         if lock.is_held.swap(true, Ordering::AcqRel) {
@@ -58,7 +58,7 @@ impl Floor {
         self.changes.load(Ordering::Relaxed) as f64
     }
 
-    /// What hands out a lock twice is no lock, however fast.
+    /// A lock with two holders is no lock, however fast.
     pub fn had_one_holder_at_most(&self) -> Result<(), Failure> {
         if self.had_two_holders.load(Ordering::Relaxed) { Err("a lock had two holders".into()) } else { Ok(()) }
     }

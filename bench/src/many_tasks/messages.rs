@@ -1,7 +1,7 @@
-//! Messages that tell that a lock was released, for all tasks of a process.
+//! Messages about released locks, for all tasks of a process.
 //!
-//! As lean as it can be: the process is subscribed once and for all, by one connection; each message wakes one task,
-//! the one that has waited longest; and no task asks for what is left of a lease, since all leases are equally long.
+//! As lean as possible: the process subscribes once, with one connection; each message wakes one task, the one that has
+//! waited longest; and no task asks for the remaining time of a lease, since all leases have the same length.
 
 use futures_util::StreamExt;
 use redis::aio::PubSubStream;
@@ -45,8 +45,8 @@ impl Messages {
         &self.channels[lock].name
     }
 
-    /// Until the next message, for as long as a lease lasts. One that has come since the task was refused, and has
-    /// woken no other, is remembered.
+    /// Waits for the next message, for at most one lease. A message that came after the task was refused, and has woken
+    /// no other task, counts.
     pub async fn wait_for(&self, lock: &str) {
         let _ = timeout(LEASE, self.channels[lock].message.notified()).await;
     }

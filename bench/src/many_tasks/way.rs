@@ -13,7 +13,7 @@ use std::time::Duration;
 pub enum Way {
     /// The client of this project.
     Rlock,
-    /// `SET NX PX`, tried again when a message tells of a release.
+    /// `SET NX PX`, tried again after a message about a release.
     PubSub,
     /// The crate of that name, which polls.
     Rslock,

@@ -10,7 +10,7 @@ const BETWEEN_REQUESTS: Duration = Duration::from_millis(20);
 
 pub struct Bystander {
     replies: Receiver<Reply>,
-    /// How many replies of the run took so long, in µs of two digits.
+    /// The number of replies by their time, in µs of two digits.
     all: BTreeMap<u32, u64>,
 }
 

@@ -16,7 +16,7 @@ pub const MAY_GROW: [(&str, i64); 2] = [("used_memory", 256 << 10), ("rss", 4 <<
 /// What a run ended with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// What is left, and how many.
+    /// The leftovers, and their number.
     pub left: Vec<(String, u64)>,
     /// Replies that no client should get, and how many.
     pub unexpected: Vec<(String, u64)>,
