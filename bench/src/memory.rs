@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::row::{Row, grouped};
 use crate::servers::{self, Module, used_memory};
 use crate::session;
-use rlock_testing::{Batch, Client, Reply, Server, make_room_for, scripts, wait_until};
+use rlock_testing::{Batch as Clients, Client, Reply, Server, make_room_for, scripts, wait_until};
 use std::thread;
 use std::time::Duration;
 
@@ -164,10 +164,10 @@ fn of_subscribers(count: usize) -> f64 {
     })
 }
 
-fn of_connections(server: &Server, count: usize, begin: impl FnOnce(&mut Batch)) -> f64 {
+fn of_connections(server: &Server, count: usize, begin: impl FnOnce(&mut Clients)) -> f64 {
     let mut client = server.client();
     let before = used_memory(&mut client);
-    let mut batch = Batch::connect(server, count);
+    let mut batch = Clients::connect(server, count);
     begin(&mut batch);
     // A new connection has a buffer that the server takes back after a while, and nothing shows when it has.
     thread::sleep(Duration::from_secs(8));
