@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 pub const USAGE: &str = "\
 usage: rlock-chaos run [--seed N] [--seconds N | --failovers N] [--world NAME]... [--directory PATH] [--build TEXT]
-                       [--until-violation]
+                       [--until-violation] [--keep]
        rlock-chaos tell DIRECTORY
        rlock-chaos join FILE...
        rlock-chaos figures FILE...
@@ -28,10 +28,12 @@ pub struct Options {
     /// The commit that was run, for the page.
     pub build: String,
     pub worlds: Vec<Stage>,
-    /// Where the histories are written. A history without a violation is removed.
+    /// Where the histories are written.
     pub directory: PathBuf,
     /// Ends with the first violation.
     pub until_violation: bool,
+    /// Keeps also the histories without a violation.
+    pub keeps: bool,
 }
 
 pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Options> {
@@ -43,6 +45,7 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
         worlds: Vec::new(),
         directory: PathBuf::from("target/chaos"),
         until_violation: false,
+        keeps: false,
     };
     while let Some(option) = arguments.next() {
         match option.as_str() {
@@ -60,6 +63,7 @@ pub fn options(mut arguments: impl Iterator<Item = String>) -> io::Result<Option
             }
             "--directory" => options.directory = value(&option, arguments.next())?.into(),
             "--until-violation" => options.until_violation = true,
+            "--keep" => options.keeps = true,
             _ => return Err(misuse(format!("there is no option {option}"))),
         }
     }

@@ -76,9 +76,9 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
         figures.add(stage, &verdict);
         let is_kept = verdict.violations.is_empty();
         tell(&format!("{} {number}", stage.name()), &verdict);
-        if is_kept {
+        if is_kept && !options.keeps {
             std::fs::remove_dir_all(&directory)?;
-        } else {
+        } else if !is_kept {
             let excerpt = round::write_excerpts(&directory, &records, &verdict)?;
             println!("  the history: {}; the excerpt: {}", directory.display(), excerpt.display());
         }
