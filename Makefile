@@ -27,7 +27,7 @@ endif
 .PHONY: help setup build module run test test-miri test-redisson test-javas test-spring test-clients test-dev test-fencing test-peers test-matrix test-platforms test-sanitized test-own-suites test-monitoring
 .PHONY: nightly check-systems test-checked test-newest test-minimum-rust test-bare stage deb tarball wheel dist test-dist test-images test-packages
 .PHONY: dist-clients release-dry-run deny
-.PHONY: sim explore spec core-mutants sim-mutants chaos chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs site clean
+.PHONY: sim explore spec core-mutants sim-mutants chaos check-histories chaos-power chaos-long chaos-mutants client-mutants soak bench bench-quick lint package fmt docs site clean
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -223,8 +223,12 @@ test-packages: deb tarball wheel ## install and use the packages on bare Debians
 	@scripts/test-packages.sh $(SUITE)
 
 # SECONDS is a word that bash has for itself, so it goes as an argument.
-chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single durable" CLIENTS="python node go"
-	@scripts/chaos.sh --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" --clients "$(CLIENTS)" $(SERVERS)
+chaos: setup module ## run clients under faults and check their histories: SEED=7 SECONDS=600 SERVERS="valkey-8.1" WORLDS="single durable" CLIENTS="python node go" KEEP=yes
+	@scripts/chaos.sh $(if $(KEEP),--keep) --seeds "$(SEED)" --seconds $(or $(SECONDS),60) --worlds "$(WORLDS)" --clients "$(CLIENTS)" $(SERVERS)
+
+check-histories: ## judge the histories that make chaos KEEP=yes kept, with Porcupine; some: DIR=target/chaos/valkey-9.1-authors; FAILOVERS=yes excuses none
+	@scripts/setup.sh clients go
+	@scripts/check-histories.sh $(if $(FAILOVERS),--failovers) $(or $(DIR),$(target)/chaos)
 
 chaos-power: setup module ## play 60 failovers in each topology, unprotected and protected, an hour: FAILOVERS=5 WORLDS="sentinel-protected" SERVERS=redis-8.0; every other server with the module of a commit: OTHER=v0.1.0
 	@scripts/chaos.sh --seeds "$(SEED)" --failovers $(or $(FAILOVERS),60) --worlds "$(WORLDS)" $(if $(OTHER),--other "$(OTHER)") $(or $(SERVERS),valkey-9.1-authors)

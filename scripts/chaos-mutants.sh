@@ -6,6 +6,8 @@
 # in the same worlds with the same seeds. The results are then in docs/proof/mutants.md, if the tree is committed; the
 # output of each run is in target/mutants/logs, and the histories in target/mutants/histories.
 #
+# Where Go is, Porcupine judges the same histories (scripts/check-histories.sh), and the page says what it makes of them.
+#
 # Only defects that core's own tests cannot see are here: `make core-mutants` covers core's.
 #
 # A patch says in its first lines what is wrong, whether it is to be built into the module or the client, and in which
@@ -43,7 +45,7 @@ build() {
 try() {
     local log=$logs/$1-$3-$2.log status=0 began=$SECONDS
     RLOCK_MODULE=$5 timeout --kill-after=10 "$limit" \
-        "$4" run --seed "$2" --seconds "$length" --until-violation --world "$3" --directory "$place/histories/$1" \
+        "$4" run --seed "$2" --seconds "$length" --until-violation --keep --world "$3" --directory "$place/histories/$1" \
         >"$log" 2>&1 || status=$?
     took=$((SECONDS - began))
     promises=$(sed -n 's/^VIOLATION \([^:]*\): .*/\1/p' "$log" | sort -u | paste -sd' ')
@@ -70,6 +72,19 @@ try_sound() {
         done
     done
 }
+
+# by_porcupine DIRECTORY: its verdict on the histories there, in two cells.
+by_porcupine() {
+    local verdict
+    verdict=$("$place/../porcupine" "$1" | tail -n 1) || true
+    case $verdict in
+        *", ILLEGAL: "*) echo "rejected | $(operations_of "$verdict")" ;;
+        *", ok: "*) echo "accepted | $(operations_of "$verdict")" ;;
+        *) echo "undecided | $(operations_of "$verdict")" ;;
+    esac
+}
+
+operations_of() { sed 's/.*: \([0-9]*\) operations judged.*/\1/' <<<"$1"; }
 
 # try_mutant NAME: sets $result and $after.
 try_mutant() {
@@ -103,12 +118,19 @@ rm -rf "$logs" "$place/histories"
 mkdir -p "$logs" "$sound"
 copy_sources
 build -p rlock -p rlock-chaos
+has_go=""
+if command -v go >/dev/null; then scripts/check-histories.sh && has_go=yes; fi
 # Copies: what cargo has built may be a link to what it builds next. Servers have a clock of their own only if its library
 # lies beside the program.
 cp "$built/librlock.so" "$built/rlock-chaos" "$built/deps/librlock_chaos_clock.so" "$sound"
 
 mapfile -t worlds < <(for name in "${names[@]}"; do said "$name" world; done | sort -u)
 try_sound "${worlds[@]}"
+if [ -n "$has_go" ]; then
+    verdict=$(by_porcupine "$place/histories/sound")
+    echo "nothing broken: by Porcupine ${verdict/ |/, operations judged:}"
+    [[ $verdict == accepted* ]] || { echo "chaos-mutants: Porcupine does not accept the histories of a sound build" >&2 && exit 1; }
+fi
 
 rows="" failed=0 caught=0 commit=$(git log -1 --format=%h -- core/src src client-core client chaos/src)
 # Those of the client last: after them the module need not be built again.
@@ -120,6 +142,11 @@ for kind in module client; do
         if [ -n "$after" ]; then
             caught=$((caught + 1))
             rows+="| $name | $(said "$name" "what is wrong") | $kind | $(said "$name" world) | $result | $after | $commit |"$'\n'
+            [ -z "$has_go" ] || {
+                verdict=$(by_porcupine "$place/histories/$name")
+                echo "  by Porcupine: ${verdict/ |/, operations judged:}"
+                rows+="| chaos/mutants/$name.patch | $(said "$name" "what is wrong") | $verdict | $commit |"$'\n'
+            }
         else
             failed=1
         fi

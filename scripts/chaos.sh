@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# scripts/chaos.sh [--seeds "1 2 3"] [--seconds N | --failovers N] [--worlds "single cluster"] [--clients "python go"] [--other COMMIT] [NAME...]:
+# scripts/chaos.sh [--seeds "1 2 3"] [--seconds N | --failovers N] [--worlds "single cluster"] [--clients "python go"] [--other COMMIT] [--keep] [NAME...]:
 # histories under faults, on the servers that are named or on the newest, with the clients for these languages among the
 # others: see docs/proof.md. What they have come to is in target/chaos, for scripts/chaos-long.sh.
 #
 # --failovers: failovers alone, until so many in each world had locks that the new master lacked; three worlds at a time.
+# --keep: also the histories in which nothing is wrong, for scripts/check-histories.sh.
 # --other: every other server has the module of that commit; of an old one with `--other ""`.
 #
 # A seed decides which clients take part and which faults happen when; the machine's timing differs from run to run. So
@@ -12,13 +13,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/servers.sh
 
-seeds="" seconds=60 failovers="" worlds="" clients="" place=""
+seeds="" seconds=60 failovers="" worlds="" clients="" place="" keep=""
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --seeds) seeds=$2 && shift 2 ;;
     --seconds) seconds=$2 && shift 2 ;;
     --failovers) failovers=$2 && shift 2 ;;
     --worlds) worlds=$2 && shift 2 ;;
+    --keep) keep=yes && shift ;;
     --clients) clients=$2 && shift 2 ;;
     --other)
         RLOCK_OTHER_MODULE=$(scripts/other-module.sh ${2:+"$2"})
@@ -45,7 +47,7 @@ git diff --quiet HEAD -- src core chaos client client-core testing || build+=" a
 
 # run DIRECTORY OPTION...: with the server, module and seed that are set.
 run() {
-    RLOCK_SERVER=$server RLOCK_MODULE=$module "$target/debug/rlock-chaos" run --build "$build" --seed "$seed" --directory "$@"
+    RLOCK_SERVER=$server RLOCK_MODULE=$module "$target/debug/rlock-chaos" run --build "$build" --seed "$seed" ${keep:+--keep} --directory "$@"
 }
 
 play() {

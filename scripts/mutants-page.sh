@@ -78,5 +78,16 @@ through a run: `make chaos-mutants` tries one seed after the other.
 |---|---|---|---|---|---|---|
 END
     table '[a-z-]+'
+    cat <<'END'
+
+## The same histories, by Porcupine
+
+The histories of these builds, judged by the [second checker](../proof.md#a-second-checker), which knows the rules of exclusive
+locks and tokens. A defect is out of its sight if it breaks another promise, or a lock of another kind; then it accepts the history.
+
+| defect | what is wrong | by Porcupine | operations judged | at commit |
+|---|---|---|---|---|
+END
+    table 'chaos/mutants/[a-z-]+[.]patch'
 } >"$page.new"
 mv "$page.new" "$page"

@@ -3,6 +3,8 @@
 //! Each process of a run writes its own file, one JSON object a line, each in one system call: so a process that is
 //! killed has written everything it did before. All use the one clock of the machine, and the files are read together.
 
+#[cfg(test)]
+mod described;
 mod journal;
 mod observed;
 mod operation;
