@@ -224,20 +224,26 @@ func (o *operation) isDenied() bool {
 	return o.said == "Refused" || o.said == "Renewed" && value == "false" || o.said == "Released" && value == "null"
 }
 
-// guaranteed is the end of the time for which a guard guarantees the lock, without a gap. What it says last counts.
-func (o *operation) guaranteed() int64 {
+// guarantee is what a guard said of its lock after a grant or a renewal: that was between `sent` and `at`, and the lock is
+// held until `end`.
+type guarantee struct{ sent, at, end int64 }
+
+// guarantees are those of a guard, one for each grant or renewal that shows in them. What the guard says last counts.
+func (o *operation) guarantees() (found []guarantee) {
+	const grain = 5 * ms
 	limit := o.ended
 	ends := make([]int64, len(o.vouched))
 	for i := len(ends) - 1; i >= 0; i-- {
 		limit = min(limit, o.vouched[i][1])
 		ends[i] = limit
 	}
-	var end int64
+	latest := int64(0)
 	for i, vouched := range o.vouched {
-		if i > 0 && vouched[0] > end {
-			break
+		if vouched[1] > latest+grain {
+			latest = vouched[1]
+			sent := max(o.call, latest-o.request.Guard.LeaseMs*ms)
+			found = append(found, guarantee{min(sent, vouched[0]), vouched[0], ends[i]})
 		}
-		end = max(end, ends[i])
 	}
-	return end
+	return found
 }

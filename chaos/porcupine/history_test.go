@@ -147,6 +147,20 @@ func TestHistories(t *testing.T) {
 			l.vouched(guard, 90, 140)
 			l.did("b", acquire, 150, 151, granted)
 		}},
+		{"a guard that renews what another client has", "ILLEGAL", 2, func(l *lines) {
+			guard := l.did("a", guarded, 0, 1, granted)
+			l.vouched(guard, 2, 100)
+			l.troubled(30, 40, deleted)
+			l.did("b", acquire, 50, 51, granted)
+			l.vouched(guard, 70, 160)
+		}},
+		{"a guard that has not heard yet that its lock was deleted", "ok", 2, func(l *lines) {
+			guard := l.did("a", guarded, 0, 1, granted)
+			l.vouched(guard, 2, 100)
+			l.troubled(30, 40, deleted)
+			l.did("b", acquire, 50, 51, granted)
+			l.vouched(guard, 70, 98)
+		}},
 		{"a guard that has ended", "ok", 2, func(l *lines) {
 			guard := l.did("a", guarded, 0, 1, granted)
 			l.vouched(guard, 2, 100)
@@ -175,6 +189,26 @@ func TestHistories(t *testing.T) {
 			l.troubled(30, 40, flushed)
 			l.did("b", acquire, 50, 51, granted)
 			l.did("c", acquire, 60, 61, granted)
+		}},
+		{"a guard that renews after a flush holds the lock", "ILLEGAL", 2, func(l *lines) {
+			guard := l.did("a", guarded, 0, 1, granted)
+			l.vouched(guard, 2, 100)
+			l.troubled(30, 40, flushed)
+			l.vouched(guard, 70, 160)
+			l.did("b", acquire, 80, 81, granted)
+		}},
+		{"a guard that has not heard of a flush does not", "ok", 2, func(l *lines) {
+			guard := l.did("a", guarded, 0, 1, granted)
+			l.vouched(guard, 2, 100)
+			l.troubled(30, 40, flushed)
+			l.vouched(guard, 70, 101)
+			l.did("b", acquire, 80, 81, granted)
+		}},
+		{"a client that renews after a flush holds the lock", "ILLEGAL", 3, func(l *lines) {
+			l.did("a", acquire, 0, 1, granted)
+			l.troubled(30, 40, flushed)
+			l.did("a", renew, 50, 51, `{"Renewed":true}`)
+			l.did("b", acquire, 80, 81, granted)
 		}},
 		{"a grant during a flush proves nothing", "ok", 1, func(l *lines) {
 			l.did("a", acquire, 20, 45, granted)

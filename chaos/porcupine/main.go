@@ -34,11 +34,7 @@ func judge(h *history, excuseFailovers bool, patience time.Duration) verdict {
 	v := verdict{left: left{}}
 	for _, p := range h.pieces(excuseFailovers, v.left) {
 		v.pieces++
-		for _, s := range p.steps {
-			if s.holder != "" {
-				v.judged++
-			}
-		}
+		v.judged += p.operations
 		switch check(p.steps, patience) {
 		case porcupine.Illegal:
 			v.illegal++

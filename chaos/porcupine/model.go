@@ -98,7 +98,9 @@ func next(s state, o *step) (state, bool) {
 		if !mine {
 			return s, s.unsure != 0 || o.ghost
 		}
-		s.end = min(s.now+o.lease, max(s.now, o.doubt))
+		if s.end = max(s.end, o.until); !o.guard {
+			s.end = min(s.now+o.lease, max(s.now, o.doubt))
+		}
 	case released:
 		if !mine {
 			return s, s.unsure != 0 || o.ghost

@@ -11,14 +11,15 @@ const (
 	noEffect   = "had no effect"
 	notKnown   = "not known what was done"
 	acrossCut  = "across a failover or a flush"
-	noGrant    = "of a holder without a known grant"
+	noGrant    = "of a holder without a known grant or renewal"
 	inInterval = "of a guard: its interval says more"
 )
 
 // piece is a part of a lock's history in which the model applies.
 type piece struct {
-	lock  string
-	steps []*step
+	lock       string
+	steps      []*step
+	operations int
 }
 
 type left map[string]int
@@ -51,8 +52,9 @@ func (h *history) pieces(excuseFailovers bool, out left) []piece {
 			if from > to {
 				continue
 			}
+			before := len(used)
 			if steps := stepsBetween(operations, events, from, to, used, why); steps != nil {
-				all = append(all, piece{name, steps})
+				all = append(all, piece{name, steps, len(used) - before})
 			}
 		}
 		for _, o := range operations {
@@ -128,7 +130,7 @@ func stepsBetween(operations []*operation, events []*step, from, to int64, used 
 	return steps
 }
 
-// stepsOf are the steps of one holder between two moments, from its first known grant on.
+// stepsOf are the steps of one holder between two moments, from its first known grant or renewal on.
 func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, why map[*operation]string) []*step {
 	var steps []*step
 	doubt, uncounted, ghost := int64(never), false, false
@@ -148,6 +150,10 @@ func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, 
 			leave(o, notKnown)
 		}
 		if o.call < from || o.ret > to || o.ret == never {
+			if renewals := renewalsOf(o, nil, from, to); len(renewals) > 0 {
+				used[o] = true
+				steps = append(steps, renewals...)
+			}
 			if !o.isDenied() && !isGuard && o.call < to {
 				uncounted = true
 				if o.ret > from {
@@ -161,13 +167,15 @@ func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, 
 		switch {
 		case o.said == "Granted":
 			s.what, s.guard = acquired, isGuard
-			if isGuard {
-				s.until = o.guaranteed()
-			}
 			s.token = tokenOf(o)
+			if isGuard {
+				steps = append(steps, renewalsOf(o, s, from, to)...)
+			}
 		case steps == nil && o.isDenied():
 			leave(o, noEffect)
 			continue
+		case steps == nil && o.said == "Renewed":
+			s.what, uncounted = acquired, true
 		case steps == nil:
 			leave(o, noGrant)
 			continue
@@ -194,4 +202,23 @@ func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, 
 		}
 	}
 	return steps
+}
+
+// renewalsOf are the renewals of a guard between two moments. Without its grant, the first of them proves that it has the lock.
+func renewalsOf(o *operation, grant *step, from, to int64) (renewals []*step) {
+	if o.request.Guard == nil {
+		return nil
+	}
+	for i, g := range o.guarantees() {
+		if i == 0 && grant != nil {
+			grant.until = g.end
+		} else if g.sent >= from && g.at <= to {
+			s := &step{what: renewed, holder: o.holder, call: g.sent, ret: g.at, guard: true, until: g.end}
+			if grant == nil && renewals == nil {
+				s.what = acquired
+			}
+			renewals = append(renewals, s)
+		}
+	}
+	return renewals
 }
