@@ -28,8 +28,8 @@ pub fn acquire<H>(
 ) -> Result<Verdict, Refusal> {
     let end = end_of_lease(record, wish, grace, now)?;
     let observed = if wish.side == Side::Plain { record.observe_plain()? } else { record.observe()? };
+    let asked = Asked { observed, lease: wish.lease, fenced: wish.fenced, end, grace, now };
     if let Side::Permit(limit) = wish.side {
-        let asked = Asked { observed, lease: wish.lease, fenced: wish.fenced, end, grace, now };
         return permits::acquire(record, limit, ahead, asked);
     }
     let passes_by = match observed {
@@ -38,30 +38,24 @@ pub fn acquire<H>(
         Observed::Mine { .. } | Observed::Others | Observed::Permits => false,
     };
     let may_ask = ahead == Ahead::Nobody || !passes_by;
-    let effect = if may_ask { grant(record, wish, observed, end, grace, now)? } else { None };
+    let effect = if may_ask { grant(record, wish.side, asked)? } else { None };
     let obstacle = match effect {
         Some(effect) if !grace.is_running() => return Ok(Verdict::Granted(effect)),
         Some(_) => Obstacle::Grace { reenters: !passes_by },
         None => Obstacle::Others,
     };
-    busy(record, wish.side, observed, obstacle, grace, now)
+    busy(record, wish.side, &asked, obstacle)
 }
 
-fn busy(
-    record: &impl Record,
-    side: Side,
-    observed: Observed,
-    obstacle: Obstacle,
-    grace: Grace,
-    now: UnixMs,
-) -> Result<Verdict, Refusal> {
+#[inline]
+fn busy(record: &impl Record, side: Side, asked: &Asked, obstacle: Obstacle) -> Result<Verdict, Refusal> {
     let expiry = record.expiry();
     // The look for a plain lock takes a lone `mode` for one. No client leaves that without an expiry.
     if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
         return Err(Refusal::HoldsReadWrite);
     }
-    let reads = matches!(observed, Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0);
-    let left_ms = grace.left_of(expiry.left_ms(now));
+    let reads = matches!(asked.observed, Observed::ReadWrite(lock) if lock.mode == Mode::Read && lock.reads > 0);
+    let left_ms = asked.grace.left_of(expiry.left_ms(asked.now));
     Ok(Verdict::Busy(Busy { left_ms, waits_for_itself: side == Side::Write && reads, obstacle }))
 }
 
@@ -69,7 +63,7 @@ fn busy(
 /// The refusals that do not depend on what the lock holds.
 fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, grace: Grace, now: UnixMs) -> Result<UnixMs, Refusal> {
     let end = wish.lease.end(now)?;
-    grace.check(wish.lease)?;
+    grace.check(end, now)?;
     if wish.side == Side::Read {
         read_write::reach_derived_keys(record)?;
     }
@@ -78,15 +72,7 @@ fn end_of_lease<H>(record: &impl Record, wish: &Wish<H>, grace: Grace, now: Unix
 
 #[allow(clippy::inline_always, reason = "as for acquire")]
 #[inline(always)]
-fn grant<H>(
-    record: &impl Record,
-    &Wish { side, lease, fenced, .. }: &Wish<H>,
-    observed: Observed,
-    end: UnixMs,
-    grace: Grace,
-    now: UnixMs,
-) -> Result<Option<Effect>, Refusal> {
-    let asked = Asked { observed, lease, fenced, end, grace, now };
+fn grant(record: &impl Record, side: Side, asked: Asked) -> Result<Option<Effect>, Refusal> {
     match side {
         Side::Plain => plain::acquire(record, asked),
         Side::Read => read_write::acquire_read(record, asked),
@@ -102,8 +88,7 @@ fn grant<H>(
 pub fn release(record: &impl Record, want: Release, grace: Grace, now: UnixMs) -> Result<Decision<Released>, Refusal> {
     // A lease that cannot be stored is an error whatever the lock holds, so that a client's bug shows at once.
     if let Some(lease) = want.lease {
-        lease.end(now)?;
-        grace.check(lease)?;
+        grace.check(lease.end(now)?, now)?;
     }
     if want.side == Some(Side::Read) && want.lease.is_some() {
         return Err(Refusal::LeaseOnRead);
@@ -144,7 +129,7 @@ pub fn answer(record: &impl Record, keep: Lease, now: UnixMs) -> Result<Decision
 /// Refused where a limit is met.
 pub fn renew(record: &impl Record, lease: Lease, grace: Grace, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
     let end = lease.end(now)?;
-    grace.check(lease)?;
+    grace.check(end, now)?;
     match record.observe()? {
         Observed::Free | Observed::Others => Ok(Decision::unchanged(Renewed::NotHeld)),
         Observed::Mine { .. } => Ok(plain::renew(end)),
@@ -174,7 +159,8 @@ pub fn hand_over<H>(
         return None;
     }
     let end = end_of_lease(record, next, grace, now).ok()?;
-    let granted = grant(record, next, Observed::Free, end, grace, now).ok()??;
+    let asked = Asked { observed: Observed::Free, lease: next.lease, fenced: next.fenced, end, grace, now };
+    let granted = grant(record, next.side, asked).ok()??;
     // The lock is not free, so a waiter of Redisson's can act only in two cases: readers may join a new reader, and a
     // client that sleeps until the old lease ends must know of one that ends before it.
     let can_act = next.side == Side::Read || granted.changes.ends_before(record.expiry());

@@ -57,7 +57,7 @@ pub(super) fn acquire_write(record: &impl Record, asked: Asked) -> Result<Option
             let grown = match record.expiry() {
                 Expiry::At(current) => {
                     let end = lease.end(current.max(now))?;
-                    grace.check_end(end, now)?;
+                    grace.check(end, now)?;
                     Some(Change::ExpireAt(end))
                 }
                 Expiry::Never => None,

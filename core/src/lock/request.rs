@@ -208,10 +208,6 @@ impl Lease {
         self.ms
     }
 
-    pub(super) fn is_longer_than(self, ms: i64) -> bool {
-        self.ms > ms
-    }
-
     /// The moment a lease that starts at `start` ends.
     ///
     /// # Errors

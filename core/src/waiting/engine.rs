@@ -6,16 +6,16 @@
 use super::Map;
 use super::agenda::{Agenda, Cancelling, Notes, Untold};
 use super::claims::{Claims, waiter_of};
-use super::grace_clock::GraceClock;
-use super::host::Answer;
+use super::grace::GraceClock;
+use super::host::{Answer, Host};
 use super::index::Index;
 use super::once::Answering;
 use super::outbox::{Beside, Event};
 use super::queue::{Joins, Left, LockId, LockName, QueueFull, Queues, Ticket};
 use super::sessions::{Session, Sessions};
 use super::statistics::Counters;
-use super::waiter::{AskedBy, Names, Recipient, SessionId, Waiter};
-use crate::lock::{Effect, Outcome, UnixMs, Wish};
+use super::waiter::{AskedBy, Recipient, SessionId, Waiter};
+use crate::lock::{Outcome, UnixMs, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
@@ -52,32 +52,8 @@ pub struct Engine<C> {
     pub(super) is_replica: bool,
 }
 
-/// The client that is answered now that a wait has its outcome. None if a session learns of it by its next call.
-pub(super) type Delivery<C> = Option<(C, Answer)>;
-
 /// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
 const RETURNING_ASKED: usize = 16;
-
-/// A waiter as people see it.
-pub struct Queued<'a, C> {
-    pub wish: Wish<Names>,
-    pub recipient: SeenRecipient<'a, C>,
-    /// When the waiter came.
-    pub since: UnixMs,
-    pub deadline: Option<UnixMs>,
-    /// For how many locks it waits.
-    pub locks: usize,
-}
-
-pub enum SeenRecipient<'a, C> {
-    Client(&'a C),
-    Session {
-        name: &'a [u8],
-        /// The connection of its last call, if it is open.
-        connection: Option<u64>,
-        is_attended: bool,
-    },
-}
 
 impl<C> Default for Engine<C> {
     fn default() -> Self {
@@ -155,20 +131,19 @@ impl<C> Engine<C> {
     /// Puts one claim into its queue.
     fn enter(&mut self, lock: LockName<'_>, wait: Waiter<C>, now: UnixMs, joins: Joins) -> Result<Ticket, QueueFull> {
         let session = wait.session();
-        let by_ticket = session.map(|session| (session, self.tickets.hash((session, wait.ticket()))));
         let (ticket, lock) = self.queues.join(lock, wait, now, joins)?;
         if let Some(wait) = self.queues.waiter(ticket) {
-            self.holders.insert(self.holders.hash((lock, wait.holder())), ticket.place);
+            self.holders.insert((lock, wait.holder()), ticket.place);
+            if let Some(session) = session {
+                self.tickets.insert((session, wait.ticket()), ticket.place);
+                self.sessions.waiting = self.sessions.waiting.saturating_add(1);
+            }
         }
         if let Some(session) = self.session_of(ticket) {
             self.sessions.count_claim(session, 0, 1);
         }
-        if let Some((session, hash)) = by_ticket {
-            self.tickets.insert(hash, ticket.place);
-            if let Some(session) = self.sessions.get_mut(session) {
-                self.queues.enlist(ticket, &mut session.tickets);
-            }
-            self.sessions.waiting = self.sessions.waiting.saturating_add(1);
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
+            self.queues.enlist(ticket, &mut session.tickets);
         }
         self.begin_patrol(now);
         Ok(ticket)
@@ -233,20 +208,6 @@ impl<C> Engine<C> {
         self.queues.since(self.queues.oldest()?)
     }
 
-    /// The waiters of a lock, from the first to the last.
-    pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
-        self.queues.waiters(lock).filter_map(move |(claim, wait)| {
-            let waiter = waiter_of(&self.queues, claim);
-            let recipient = match &self.queues.waiter(waiter)?.recipient {
-                Recipient::Client(client) => SeenRecipient::Client(client),
-                Recipient::Session(session) => self.sessions.get(*session)?.seen(now),
-                Recipient::Of(_) => return None,
-            };
-            let (since, deadline) = (self.queues.since(claim).unwrap_or_default(), self.queues.deadline(waiter));
-            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.claims.all(&waiter).len() })
-        })
-    }
-
     /// Of each session that is back, but with tickets that are not back in their places yet, the first in this queue returns.
     pub(super) fn put_returning_back(&mut self, lock: LockId, now: UnixMs) {
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
@@ -282,7 +243,7 @@ impl<C> Engine<C> {
             claims.len() == locks.len()
                 && (claims.len() == 1 || locks.iter().all(|lock| self.claim_of(waiter, *lock).is_some()))
         };
-        self.holders.find(self.holders.hash((first, holder))).find_map(|place| {
+        self.holders.find((first, holder)).find_map(|place| {
             let claim = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(claim)?;
             let is_its = wait.holder() == holder && self.queues.lock_of(claim) == Some(first);
@@ -291,49 +252,36 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Takes out a waiter that is granted its locks now. A blocked client's grant is kept until its reply is sent.
-    pub(super) fn grant(&mut self, waiter: Ticket, grants: &[Effect], now: UnixMs) -> Option<Delivery<C>> {
-        let outcome = Outcome::Granted { token: grants.first()?.token };
-        let others: Vec<_> =
-            self.claims.beside(waiter).into_iter().filter_map(|claim| Some(self.take(claim, true)?.key)).collect();
-        let left = self.take(waiter, true)?;
-        self.counters.waited.add(now.saturating_sub(left.since));
-        self.serving = Some((self.serving.map_or(now, |(first, _)| first), now));
-        let Wish { holder, side, .. } = left.waiter.wish();
-        if matches!(left.waiter.recipient, Recipient::Client(_)) {
-            let (key, others) = (Rc::clone(&left.key), others.clone().into());
-            self.untold.insert(waiter, Untold { database: left.database, key, others, holder, side });
-        }
-        let tokens = grants.iter().filter(|_| left.waiter.is_of_several()).filter_map(|grant| grant.token).collect();
-        Some(self.tell(left, outcome, Beside { keys: others, tokens, answer: None }, now))
-    }
-
-    /// The outcome of a waiter that has left. `beside` is that of its locks other than the first one.
-    pub(super) fn tell(
+    /// Gives a waiter that has left its outcome. `beside` is that of its locks other than the first one.
+    pub(super) fn tell<H: Host<Client = C>>(
         &mut self,
+        host: &H,
         Left { waiter, database, key, .. }: Left<Waiter<C>>,
         outcome: Outcome,
         beside: Beside,
         now: UnixMs,
-    ) -> Delivery<C> {
-        let (wish, asked_by) = (waiter.wish(), waiter.asked_by);
-        let is_of_several = asked_by == AskedBy::AcquireAll;
-        match waiter.recipient {
+    ) {
+        let is_of_several = waiter.is_of_several();
+        let (Wish { holder: names, side, fenced, .. }, asked_by) = (waiter.wish(), waiter.asked_by);
+        let answered = match waiter.recipient {
             Recipient::Client(client) => {
                 let answer = match (outcome, beside.answer) {
                     (_, Some(value)) => Answer::Value(value),
                     (Outcome::Granted { .. }, _) if is_of_several => Answer::GrantedAll { tokens: beside.tokens },
-                    _ => Answer::Outcome { outcome, fenced: wish.fenced },
+                    _ => Answer::Outcome { outcome, fenced },
                 };
                 Some((client, answer))
             }
             Recipient::Session(session) => {
                 let beside = is_of_several.then(|| Box::new(beside));
-                let Wish { holder: names, side, fenced, .. } = wish;
                 let event = Event { seq: 0, names, outcome, database, key, side, fenced, asked_by, beside };
-                self.happened(session, event, now)
+                self.happened(session, event, now).map(|call| (call, Answer::Events))
             }
             Recipient::Of(_) => None,
+        };
+        host.watch(self);
+        if let Some((client, answer)) = answered {
+            host.answer(client, answer);
         }
     }
 
@@ -358,7 +306,7 @@ impl<C> Engine<C> {
     }
 
     /// Takes one claim out of its queue.
-    fn take(&mut self, claim: Ticket, serves: bool) -> Option<Left<Waiter<C>>> {
+    pub(super) fn take(&mut self, claim: Ticket, serves: bool) -> Option<Left<Waiter<C>>> {
         let of_session = self.session_of(claim);
         self.claims.forget(&self.queues, claim);
         if let Some(session) = of_session {
@@ -369,9 +317,9 @@ impl<C> Engine<C> {
         let left = self.queues.take(claim, group, session.is_some(), serves)?;
         if let Some(session) = session {
             self.sessions.waiting = self.sessions.waiting.saturating_sub(1);
-            self.tickets.remove(self.tickets.hash((session, left.waiter.ticket())), claim.place);
+            self.tickets.remove((session, left.waiter.ticket()), claim.place);
         }
-        self.holders.remove(self.holders.hash((left.lock, left.waiter.holder())), claim.place);
+        self.holders.remove((left.lock, left.waiter.holder()), claim.place);
         Some(left)
     }
 
@@ -415,7 +363,7 @@ impl<C> Engine<C> {
                 *claims = claims.saturating_add(1);
             }
             let Some(lock) = self.queues.lock_of(ticket) else { return Some("a waiter waits for no lock") };
-            if !self.holders.find(self.holders.hash((lock, wait.holder()))).any(|found| found == ticket.place) {
+            if !self.holders.find((lock, wait.holder())).any(|found| found == ticket.place) {
                 return Some("a waiter is not found by its holder");
             }
             if self.untold.contains_key(&ticket) {

@@ -29,7 +29,7 @@ impl fmt::Debug for Index {
 }
 
 impl Index {
-    pub fn hash(&self, name: impl Hash) -> u32 {
+    fn hash(&self, name: impl Hash) -> u32 {
         let hash = self.hasher.hash_one(name);
         u32::try_from(hash >> 32).unwrap_or(0)
     }
@@ -38,13 +38,15 @@ impl Index {
         self.parts.iter().all(HashTable::is_empty)
     }
 
-    pub fn insert(&mut self, hash: u32, place: Place) {
+    pub fn insert(&mut self, name: impl Hash, place: Place) {
+        let hash = self.hash(name);
         if let Some(part) = self.parts.get_mut(part_of(hash)) {
             part.insert_unique(spread(hash), (hash, place), |(hash, _)| spread(*hash));
         }
     }
 
-    pub fn remove(&mut self, hash: u32, place: Place) {
+    pub fn remove(&mut self, name: impl Hash, place: Place) {
+        let hash = self.hash(name);
         let Some(part) = self.parts.get_mut(part_of(hash)) else { return };
         if let Ok(entry) = part.find_entry(spread(hash), |entry| *entry == (hash, place)) {
             entry.remove();
@@ -54,8 +56,9 @@ impl Index {
         }
     }
 
-    /// All under this hash, in no order.
-    pub fn find(&self, hash: u32) -> impl Iterator<Item = Place> {
+    /// All of this name, and perhaps some of others, in no order.
+    pub fn find<N: Hash>(&self, name: N) -> impl Iterator<Item = Place> + use<'_, N> {
+        let hash = self.hash(name);
         let found = self.parts.get(part_of(hash)).into_iter().flat_map(move |part| part.iter_hash(spread(hash)));
         found.filter(move |(other, _)| *other == hash).map(|(_, place)| *place)
     }
@@ -77,9 +80,9 @@ mod tests {
     #[test]
     fn all_of_one_name_are_found() {
         let mut index = Index::default();
-        let (ann, bob) = (index.hash("ann"), index.hash("bob"));
-        let found = |index: &Index, hash| {
-            let mut found: Vec<_> = index.find(hash).collect();
+        let (ann, bob) = ("ann", "bob");
+        let found = |index: &Index, name: &str| {
+            let mut found: Vec<_> = index.find(name).collect();
             found.sort_unstable();
             found
         };

@@ -3,10 +3,10 @@
 //! - [`Queues`]: the waiters of each lock, first in first out
 //! - `Waiter`: a blocked client, or a ticket of a session
 //! - [`SessionId`]: a process that waits by tickets, whose outcomes are [`Event`]s
-//! - [`SessionSummary`]: the same for people on call
+//! - [`Queued`], [`SessionSummary`]: waiters and sessions for people on call
 //! - [`Engine`]: everything that is kept in memory of waiters, and the work to be done for them
 //! - `claims`: a waiter's place in the queue of each of its locks
-//! - `grace_clock`: how long no waiter is served after a failover or a restart; `grace`: which ones are served at its end
+//! - `grace`: how long no waiter is served after a failover or a restart, and which ones are served at its end
 //! - [`WaitHistogram`]: how long they waited
 //! - `once`: the answer of one holder's work, for all callers of ONCE
 //! - [`commands`]: what the commands do, and `serve`: which waiter is next; both over a [`Host`] that is the server or a test
@@ -17,7 +17,6 @@ mod claims;
 pub mod commands;
 mod engine;
 mod grace;
-mod grace_clock;
 mod host;
 mod index;
 mod once;
@@ -41,13 +40,13 @@ use std::collections::HashMap;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::{Cancelled, TicketNames};
-pub use engine::{Engine, Queued, SeenRecipient};
+pub use engine::Engine;
 pub use host::{
     Act, Answer, Cause, GraceNews, Host, Kept, Note, OwnText, Paused, Permission, Purpose, Text, Trigger, User,
     WaitsFor,
 };
 pub use outbox::{EVENTS_UNREAD_MAX, Event};
-pub use overview::SessionSummary;
+pub use overview::{Queued, SeenRecipient, SessionSummary};
 pub use queue::{LockId, LockName, QUEUES_SKIPPED_MAX, QueueFull, QueueSummary, Queues, Ticket};
 pub use serve::{CHECKED_MAX, OVERTAKEN_MAX};
 pub use sessions::{Most, NoSession};

@@ -131,8 +131,7 @@ impl<C> Engine<C> {
         let Some(left) = self.leave(waiter) else { return };
         self.counters.answers_given = self.counters.answers_given.wrapping_add(1);
         let beside = Beside { answer: Some(value), ..Beside::default() };
-        let delivery = self.tell(left, Outcome::Answered, beside, host.now());
-        self.deliver(host, delivery);
+        self.tell(host, left, Outcome::Answered, beside, host.now());
     }
 }
 

@@ -1,18 +1,36 @@
-//! The sessions for people on call: which one keeps how much.
+//! Waiters and sessions for people on call: which one waits for how long, and which one keeps how much.
 //!
-//! It walks through all sessions, since no order is kept for it: an operator asks once in a while, and each call of a session
-//! would have to pay.
+//! [`Engine::sessions_to_be_shown`] walks through all sessions, since no order is kept for it: an operator asks once in a while, and
+//! each call of a session would have to pay.
 
+use super::claims::waiter_of;
 use super::engine::Engine;
+use super::queue::LockName;
 use super::sessions::Session;
-use super::waiter::SessionId;
-use crate::lock::UnixMs;
+use super::waiter::{Names, Recipient, SessionId};
+use crate::lock::{UnixMs, Wish};
 use std::cmp::Reverse;
 use std::rc::Rc;
 
 /// About what a ticket and an event take of the server's memory, with names of some 40 bytes.
 const TICKET_BYTES: usize = 220;
 const EVENT_BYTES: usize = 300;
+
+/// A waiter as people see it.
+pub struct Queued<'a, C> {
+    pub wish: Wish<Names>,
+    pub recipient: SeenRecipient<'a, C>,
+    /// When the waiter came.
+    pub since: UnixMs,
+    pub deadline: Option<UnixMs>,
+    /// For how many locks it waits.
+    pub locks: usize,
+}
+
+pub enum SeenRecipient<'a, C> {
+    Client(&'a C),
+    Session(SessionSummary),
+}
 
 /// A session as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +73,20 @@ impl<C> Session<C> {
 }
 
 impl<C> Engine<C> {
+    /// The waiters of a lock, from the first to the last.
+    pub fn queue(&self, lock: LockName<'_>, now: UnixMs) -> impl Iterator<Item = Queued<'_, C>> {
+        self.queues.waiters(lock).filter_map(move |(claim, wait)| {
+            let waiter = waiter_of(&self.queues, claim);
+            let recipient = match &self.queues.waiter(waiter)?.recipient {
+                Recipient::Client(client) => SeenRecipient::Client(client),
+                Recipient::Session(session) => SeenRecipient::Session(self.sessions.get(*session)?.summary(now)),
+                Recipient::Of(_) => return None,
+            };
+            let (since, deadline) = (self.queues.since(claim).unwrap_or_default(), self.queues.deadline(waiter));
+            Some(Queued { wish: wait.wish(), recipient, since, deadline, locks: self.claims.all(&waiter).len() })
+        })
+    }
+
     /// At most `limit` of the open sessions: those with the most tickets and events first, of equal ones the older.
     #[must_use]
     pub fn sessions_to_be_shown(&self, limit: usize, now: UnixMs) -> Vec<SessionSummary> {

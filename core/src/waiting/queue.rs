@@ -214,12 +214,13 @@ impl<W, L: Default> Queues<W, L> {
     /// The lock of this name, if a client waits for it.
     #[must_use]
     pub fn find(&self, lock: LockName<'_>) -> Option<LockId> {
-        let mut places = self.by_name.find(self.by_name.hash((lock.database, lock.key)));
-        places.find_map(|place| {
-            let queue = self.locks.get(place)?;
-            let is_it = queue.database == lock.database && *queue.key == *lock.key;
-            is_it.then_some(LockId { number: queue.number, place })
-        })
+        let is_it = |queue: &Queue<L>| queue.database == lock.database && *queue.key == *lock.key;
+        let mut places = self.by_name.find((lock.database, lock.key));
+        places.find(|place| self.locks.get(*place).is_some_and(is_it)).and_then(|place| self.lock_at(place))
+    }
+
+    fn lock_at(&self, place: Place) -> Option<LockId> {
+        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
     }
 
     /// The name of a lock that still has waiters.
@@ -238,7 +239,7 @@ impl<W, L: Default> Queues<W, L> {
         let place = self.turns.first()?;
         self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
         self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
-        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
+        self.lock_at(place)
     }
 
     /// The number of clients that wait for this lock.
@@ -292,7 +293,7 @@ impl<W, L: Default> Queues<W, L> {
         let queue = Queue { number, key, served: 0, database, length: 0, waiters, by_length, turn, lease_end, kept };
         let place = self.locks.insert(queue).map_err(|_| QueueFull)?;
         self.turns.push(&mut self.locks, place, |queue| &mut queue.turn);
-        self.by_name.insert(self.by_name.hash((database, lock.key)), place);
+        self.by_name.insert((database, lock.key), place);
         Ok(LockId { number, place })
     }
 
@@ -342,8 +343,8 @@ impl<W, L: Default> Queues<W, L> {
         is_served: bool,
     ) -> Option<Left<W>> {
         let Waiting { lock: place, stands, .. } = *self.waiting(ticket)?;
-        let number = self.locks.get(place)?.number;
-        let was_first = self.first(LockId { number, place }) == Some(ticket);
+        let lock = self.lock_at(place)?;
+        let was_first = self.first(lock) == Some(ticket);
         self.deadlines.cancel(&mut self.waiters, ticket.place, |waiting| &mut waiting.deadline);
         self.by_age.remove(&mut self.waiters, ticket.place, |waiting| &mut waiting.by_age);
         if let Some(group) = group {
@@ -365,7 +366,7 @@ impl<W, L: Default> Queues<W, L> {
         let Waiting { since, waiter, .. } = self.waiters.remove(ticket.place)?;
         let queue = self.locks.get_mut(place)?;
         queue.served = queue.served.wrapping_add(u64::from(is_served));
-        let (lock, database, key) = (LockId { number, place }, queue.database, Rc::clone(&queue.key));
+        let (database, key) = (queue.database, Rc::clone(&queue.key));
         if queue.length == 0 {
             self.close(place);
         }
@@ -383,7 +384,7 @@ impl<W, L: Default> Queues<W, L> {
         self.turns.remove(&mut self.locks, place, |queue| &mut queue.turn);
         self.lease_ends.cancel(&mut self.locks, place, |queue| &mut queue.lease_end);
         let Some(Queue { database, key, .. }) = self.locks.remove(place) else { return };
-        self.by_name.remove(self.by_name.hash((database, &*key)), place);
+        self.by_name.remove((database, &*key), place);
         if self.databases.get(&database).is_some_and(Lengths::is_empty) {
             self.databases.remove(&database);
         }
@@ -438,7 +439,7 @@ impl<W, L: Default> Queues<W, L> {
     pub(super) fn take_due(&mut self, now: UnixMs) -> Option<Due> {
         if self.lease_ends.next() <= self.deadlines.next() {
             let place = self.lease_ends.take_due(&mut self.locks, now, |queue| &mut queue.lease_end)?;
-            return self.locks.get(place).map(|queue| Due::LeaseEnd(LockId { number: queue.number, place }));
+            return self.lock_at(place).map(Due::LeaseEnd);
         }
         let place = self.deadlines.take_due(&mut self.waiters, now, |waiting| &mut waiting.deadline)?;
         self.ticket_at(place).map(Due::Deadline)
@@ -447,8 +448,7 @@ impl<W, L: Default> Queues<W, L> {
     /// The lock that a waiter waits for.
     #[must_use]
     pub fn lock_of(&self, ticket: Ticket) -> Option<LockId> {
-        let place = self.waiting(ticket)?.lock;
-        self.locks.get(place).map(|queue| LockId { number: queue.number, place })
+        self.lock_at(self.waiting(ticket)?.lock)
     }
 
     #[must_use]
@@ -465,19 +465,17 @@ impl<W, L: Default> Queues<W, L> {
     /// A lock's waiters from the first to the last, those among them that are passed over.
     pub fn waiters(&self, lock: LockName<'_>) -> impl Iterator<Item = (Ticket, &W)> {
         let places = self.find(lock).into_iter().flat_map(|lock| self.waiters_of(lock.place));
-        places.filter_map(|place| {
-            let waiting = self.waiters.get(place)?;
-            Some((Ticket { number: waiting.number, place }, &waiting.waiter))
-        })
+        places.filter_map(|place| self.waiter_at(place))
     }
 
     /// All waiters, in the order of coming.
     pub fn all(&self) -> impl Iterator<Item = (Ticket, &W)> {
         let behind = |place: &Place| self.waiters.get(*place)?.by_age.behind();
-        std::iter::successors(self.by_age.first(), behind).filter_map(|place| {
-            let waiting = self.waiters.get(place)?;
-            Some((Ticket { number: waiting.number, place }, &waiting.waiter))
-        })
+        std::iter::successors(self.by_age.first(), behind).filter_map(|place| self.waiter_at(place))
+    }
+
+    fn waiter_at(&self, place: Place) -> Option<(Ticket, &W)> {
+        self.waiters.get(place).map(|waiting| (Ticket { number: waiting.number, place }, &waiting.waiter))
     }
 
     fn waiters_of(&self, lock: Place) -> impl Iterator<Item = Place> {

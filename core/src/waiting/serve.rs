@@ -15,11 +15,11 @@
 
 use super::agenda::Untold;
 use super::claims::waiter_of;
-use super::engine::{Delivery, Engine};
+use super::engine::Engine;
 use super::host::{Act, Host, OwnText, Paused, Permission, Purpose, Text, Trigger};
 use super::outbox::Beside;
 use super::queue::{LockId, LockName, Ticket};
-use super::waiter::{Names, Waiter};
+use super::waiter::{Names, Recipient, Waiter};
 use crate::lock::{
     self, Ahead, Busy, Changes, Effect, Grace, HandOver, Obstacle, Outcome, Plan, Record, Refusal, Side, UnixMs,
     Verdict, Wish,
@@ -204,7 +204,7 @@ impl<C> Engine<C> {
         }
         let Tried::Granted(at, grants) = &tried else { return tried };
         self.are_overtaken(overtaken);
-        if !self.granted(host, waiter, grants, *at) {
+        if !self.grant(host, waiter, grants, *at) {
             // Its client went within the very write that has granted it its locks.
             let key = keys.first().cloned().unwrap_or_else(|| lock.key.into());
             let (database, others) = (lock.database, keys.into_iter().skip(1).collect());
@@ -382,23 +382,33 @@ impl<C> Engine<C> {
             // Nothing was changed.
             return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
         }
-        self.granted(host, waiter, std::slice::from_ref(&granted), at);
+        self.grant(host, waiter, std::slice::from_ref(&granted), at);
         Ok((!granted.leaves_room).then_some(Settled::SomeoneWaits))
     }
 
-    /// A waiter has got its locks. Returns whether it is still there.
-    fn granted<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Effect], at: UnixMs) -> bool {
+    /// Takes out a waiter that has got its locks, and notifies it. A blocked client's grant is kept until its reply is sent. Returns
+    /// whether the waiter was still there.
+    fn grant<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Effect], at: UnixMs) -> bool {
         // Of one lock nothing is allotted.
-        let (lock, others) = (self.queues.lock_of(waiter), self.claims.beside(waiter));
-        let others: Vec<_> = others.into_iter().map(|claim| self.queues.lock_of(claim)).collect();
-        let Some(delivery) = self.grant(waiter, grants, at) else { return false };
-        for (lock, grant) in std::iter::once(lock).chain(others).zip(grants) {
-            let Some(lock) = lock else { continue };
+        let others = self.claims.beside(waiter).into_iter();
+        let others: Vec<_> = others.filter_map(|claim| self.take(claim, true)).collect();
+        let Some(left) = self.take(waiter, true) else { return false };
+        for (left, grant) in std::iter::once(&left).chain(&others).zip(grants) {
             if let Some(end) = grant.changes.lease_end() {
-                self.recheck_by(lock, end.saturating_add(1));
+                self.recheck_by(left.lock, end.saturating_add(1));
             }
         }
-        self.deliver(host, delivery);
+        self.counters.waited.add(at.saturating_sub(left.since));
+        self.serving = Some((self.serving.map_or(at, |(first, _)| first), at));
+        let keys: Vec<_> = others.into_iter().map(|left| left.key).collect();
+        if matches!(left.waiter.recipient, Recipient::Client(_)) {
+            let Wish { holder, side, .. } = left.waiter.wish();
+            let (database, key, others) = (left.database, Rc::clone(&left.key), keys.clone().into());
+            self.untold.insert(waiter, Untold { database, key, others, holder, side });
+        }
+        let tokens = grants.iter().filter(|_| left.waiter.is_of_several()).filter_map(|grant| grant.token).collect();
+        let outcome = Outcome::Granted { token: grants.first().and_then(|grant| grant.token) };
+        self.tell(host, left, outcome, Beside { keys, tokens, answer: None }, at);
         true
     }
 
@@ -420,15 +430,7 @@ impl<C> Engine<C> {
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
         let Some(left) = self.leave(waiter) else { return };
-        let delivery = self.tell(left, outcome, Beside { keys, ..Beside::default() }, host.now());
-        self.deliver(host, delivery);
-    }
-
-    pub(super) fn deliver<H: Host<Client = C>>(&self, host: &H, delivery: Delivery<C>) {
-        host.watch(self);
-        if let Some((client, answer)) = delivery {
-            host.answer(client, answer);
-        }
+        self.tell(host, left, outcome, Beside { keys, ..Beside::default() }, host.now());
     }
 }
 

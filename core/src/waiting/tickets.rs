@@ -7,11 +7,11 @@
 //! be granted meanwhile.
 
 use super::agenda::Cancelled;
-use super::engine::{Delivery, Engine, SeenRecipient};
+use super::engine::Engine;
 use super::host::{Act, Answer, Host, OwnText};
 use super::outbox::{Event, Outbox};
 use super::queue::{LockName, Ticket};
-use super::sessions::{Most, NoSession, Session};
+use super::sessions::{Most, NoSession};
 use super::waiter::{AskedBy, SessionId, Waiter};
 use crate::lock::{Outcome, UnixMs, Wish};
 use std::rc::Rc;
@@ -106,15 +106,16 @@ impl<C> Engine<C> {
     }
 
     pub(super) fn waiting_ticket(&self, id: SessionId, name: &[u8]) -> Option<Ticket> {
-        self.tickets.find(self.tickets.hash((id, name))).find_map(|place| {
+        self.tickets.find((id, name)).find_map(|place| {
             let ticket = self.queues.ticket_at(place)?;
             let wait = self.queues.waiter(ticket)?;
             (wait.session() == Some(id) && wait.ticket() == name).then_some(ticket)
         })
     }
 
-    /// Gives the session the outcome of one of its tickets, unless the session has ended.
-    pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Delivery<C> {
+    /// Gives the session the outcome of one of its tickets, unless the session has ended. Returns the call that waits for it; without
+    /// one, the session learns of it by its next call.
+    pub(super) fn happened(&mut self, id: SessionId, event: Event, now: UnixMs) -> Option<C> {
         if !self.sessions.is_open(id) {
             return None;
         }
@@ -126,7 +127,7 @@ impl<C> Engine<C> {
         if goes_unread == Some(true) {
             self.abandon(id);
         }
-        self.sessions.take_poll(id, now).map(|call| (call, Answer::Events))
+        self.sessions.take_poll(id, now)
     }
 
     /// Ends a session; the call that waits gets this answer. Returns the number of its tickets that wait. The rest of it is dropped
@@ -229,13 +230,6 @@ pub struct Call {
     pub ttl_ms: Option<i64>,
 }
 
-impl<C> Session<C> {
-    pub(super) fn seen(&self, now: UnixMs) -> SeenRecipient<'_, C> {
-        let (connection, is_attended) = (self.open_connection(), self.is_attended(now));
-        SeenRecipient::Session { name: &self.name, connection, is_attended }
-    }
-}
-
 impl<C> Engine<C> {
     /// A call for events: a sign of life, which opens the session if need be. Returns the call on a former connection
     /// that it takes over from.
@@ -250,20 +244,15 @@ impl<C> Engine<C> {
         limit: impl FnOnce() -> Option<Most>,
         now: UnixMs,
     ) -> Result<(SessionId, Option<C>), NoSession> {
-        if let Ok(id) = self.session(name, owner) {
+        let found = self.sessions.find(name, owner);
+        if let Ok(id) = found {
             self.sessions.check_late(id, call.connection)?;
         }
         let acknowledged = call.acknowledged.unwrap_or(0);
-        let id = if acknowledged > 0 {
-            let id = self.sessions.find(name, owner)?;
-            let told = self.sessions.get(id).map_or(0, |session| session.outbox.told_before());
-            if acknowledged > told {
-                return Err(NoSession::NeverTold);
-            }
-            id
-        } else {
-            self.sessions.find_or_open(name, owner, limit)?
-        };
+        let id = if acknowledged > 0 { found? } else { self.sessions.find_or_open(name, owner, limit)? };
+        if acknowledged > self.sessions.get(id).map_or(0, |session| session.outbox.told_before()) {
+            return Err(NoSession::NeverTold);
+        }
         self.acknowledge(id, acknowledged);
         let former = self.sessions.called(id, call.connection, call.ttl_ms, now);
         self.returns(id, now);

@@ -5,7 +5,7 @@
 //! turn.
 
 use super::engine::Engine;
-use super::grace_clock::Begun;
+use super::grace::Begun;
 use super::host::{Cause, Host, Note};
 use super::queue::{LockId, LockName, Ticket};
 use super::store::NEVER;

@@ -393,8 +393,8 @@ impl Play {
     fn is_alone(&self, waiter: &Waiter) -> bool {
         let is_its = |queued: Queued<'_, Client>| match queued.recipient {
             SeenRecipient::Client(client) => Some(client.id) == waiter.client,
-            SeenRecipient::Session { is_attended, .. } => {
-                is_attended && queued.wish.holder.ticket() == waiter.number.to_string().as_bytes()
+            SeenRecipient::Session(session) => {
+                session.is_attended && queued.wish.holder.ticket() == waiter.number.to_string().as_bytes()
             }
         };
         let now = self.world.now();

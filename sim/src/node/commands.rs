@@ -318,9 +318,9 @@ fn inspect(node: &Node, key: &[u8], count: usize, replies: &mut Replies) -> Resu
 
 fn write_waiter(node: &Node, waiter: Queued<'_, Client>, now: i64, replies: &mut Replies) {
     let Queued { wish, recipient, since, deadline, locks } = waiter;
-    let (session, is_attended, client) = match recipient {
+    let (session, is_attended, client) = match &recipient {
         SeenRecipient::Client(client) => (None, true, Some(client.id)),
-        SeenRecipient::Session { name, connection, is_attended } => (Some(beginning(name)), is_attended, connection),
+        SeenRecipient::Session(session) => (Some(beginning(&session.name)), session.is_attended, session.connection),
     };
     let side = match wish.side {
         Side::Plain => "exclusive",

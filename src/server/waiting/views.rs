@@ -52,8 +52,8 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
             engine.queue(lock, context.now()).take(limit).map(|Queued { wish, recipient, since, deadline, locks }| {
                 let (session, is_attended, client) = match recipient {
                     SeenRecipient::Client(client) => (None, true, Some(client.number())),
-                    SeenRecipient::Session { name, connection, is_attended } => {
-                        (Some(beginning(name).to_vec()), is_attended, connection)
+                    SeenRecipient::Session(SessionSummary { name, connection, is_attended, .. }) => {
+                        (Some(beginning(&name).to_vec()), is_attended, connection)
                     }
                 };
                 let (names, side) = (wish.holder, wish.side);

@@ -465,10 +465,10 @@ pub fn hold_key(lock: usize, holder: &str, index: i64) -> Vec<u8> {
 }
 
 pub fn who(queued: &Queued<'_, Client>) -> Who {
-    match queued.recipient {
+    match &queued.recipient {
         SeenRecipient::Client(client) => Who::Client(client.id),
-        SeenRecipient::Session { name, .. } => {
-            Who::Ticket { session: text(name), ticket: text(queued.wish.holder.ticket()) }
+        SeenRecipient::Session(session) => {
+            Who::Ticket { session: text(&session.name), ticket: text(queued.wish.holder.ticket()) }
         }
     }
 }
