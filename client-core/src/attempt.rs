@@ -354,7 +354,6 @@ impl Engine {
     }
 
     pub(super) fn attempt_answered(&mut self, id: u64, errand: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
-        let now = self.now;
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if attempt.errand != errand {
             return self.attempt_answered_late(id, answer);
@@ -364,23 +363,7 @@ impl Engine {
         match &mut attempt.state {
             State::Asking => self.asked(id, sent_at, answer),
             State::Renewing if !attempt.aim.asks() => self.held_is_renewed(id, sent_at, answer),
-            State::Renewing => match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
-                // The hold may belong to another attempt of the same owner, if this one's grant had ended.
-                Ok(true)
-                    if attempt.granted_until.is_none_or(|until| until <= now)
-                        && self.holds.get(&attempt.hold).is_some_and(Hold::is_shared) =>
-                {
-                    attempt.doubt.make_permanent(&LATE);
-                    self.asks(id);
-                }
-                Ok(true) => {
-                    let lease = Leased { after: sent_at, length: attempt.asked };
-                    self.held(id, lease, true);
-                }
-                // The lease ended before the renewal: it starts again.
-                Ok(false) => self.asks(id),
-                Err(fault) => self.troubled(id, fault, true),
-            },
+            State::Renewing => self.grant_is_renewed(id, sent_at, answer),
             State::Confirming { grant, renewed, .. } => match answer.and_then(|answer| request::yes_or_no(&answer)) {
                 Ok(true) => {
                     renewed.push(Leased { after: sent_at, length: attempt.asked });
@@ -409,6 +392,28 @@ impl Engine {
                 }
             }
             State::Behind | State::Waiting | State::Pausing { .. } => {}
+        }
+    }
+
+    fn grant_is_renewed(&mut self, id: u64, sent_at: Instant, answer: Result<Reply, Fault>) {
+        let now = self.now;
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        match answer.and_then(|answer| attempt.is_renewed(answer, sent_at)) {
+            // The hold may belong to another attempt of the same owner, if this one's grant had ended.
+            Ok(true)
+                if attempt.granted_until.is_none_or(|until| until <= now)
+                    && self.holds.get(&attempt.hold).is_some_and(Hold::is_shared) =>
+            {
+                attempt.doubt.make_permanent(&LATE);
+                self.asks(id);
+            }
+            Ok(true) => {
+                let lease = Leased { after: sent_at, length: attempt.asked };
+                self.held(id, lease, true);
+            }
+            // The lease ended before the renewal: it starts again.
+            Ok(false) => self.asks(id),
+            Err(fault) => self.troubled(id, fault, true),
         }
     }
 

@@ -149,18 +149,8 @@ impl Reader {
                     self.text = Some(length);
                     None
                 }
-                b'*' | b'~' | b'>' | b'%' => {
-                    let count = length(line)?.saturating_mul(if *mark == b'%' { 2 } else { 1 });
-                    self.takes(count.saturating_mul(size_of::<Reply>()))?;
-                    if self.lists.len() == DEPTH_MAX {
-                        return Err(Garbled);
-                    }
-                    let list = (count, Vec::with_capacity(count.min(1_024)));
-                    if count > 0 {
-                        self.lists.push(list)
-                    }
-                    (count == 0).then(|| Reply::List(Vec::new()))
-                }
+                b'*' | b'~' | b'>' => self.begin_list(length(line)?)?,
+                b'%' => self.begin_list(length(line)?.saturating_mul(2))?,
                 _ => return Err(Garbled),
             };
             self.takes(end)?;
@@ -169,6 +159,19 @@ impl Reader {
                 return Ok(reply);
             }
         }
+    }
+
+    /// An empty list is a reply; the items of another one are still to come.
+    fn begin_list(&mut self, count: usize) -> Result<Option<Reply>, Garbled> {
+        self.takes(count.saturating_mul(size_of::<Reply>()))?;
+        if self.lists.len() == DEPTH_MAX {
+            return Err(Garbled);
+        }
+        if count == 0 {
+            return Ok(Some(Reply::List(Vec::new())));
+        }
+        self.lists.push((count, Vec::with_capacity(count.min(1_024))));
+        Ok(None)
     }
 
     fn takes(&mut self, size: usize) -> Result<(), Garbled> {

@@ -4,6 +4,7 @@ use super::info;
 use super::server::{Connection, Done, State};
 use super::users::DEFAULT;
 use rlock_sim::resp::Replies;
+use std::borrow::Cow;
 
 /// Runs the command if it is one of these.
 pub fn run(state: &mut State, id: u64, name: &str, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
@@ -119,56 +120,58 @@ fn log_in(state: &mut State, id: u64, user: Option<&[u8]>, password: &[u8]) -> R
 }
 
 fn hello(state: &mut State, id: u64, arguments: &[Vec<u8>], replies: &mut Replies) {
-    let mut is_3 = replies.is_3;
-    let mut rest = arguments;
-    if let [version, behind @ ..] = arguments {
-        match &version[..] {
-            b"2" => is_3 = false,
-            b"3" => is_3 = true,
-            version if version.iter().all(u8::is_ascii_digit) => {
-                replies.error(b"NOPROTO unsupported protocol version");
-                return;
-            }
-            _ => {
-                replies.error(b"ERR Protocol version is not an integer or out of range");
-                return;
-            }
+    let is_3 = match greeting(state, id, arguments, replies.is_3) {
+        Ok(is_3) => is_3,
+        Err(line) => {
+            replies.error(&line);
+            return;
         }
-        rest = behind;
-    }
-    while let [option, behind @ ..] = rest {
-        match behind {
-            [user, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
-                if let Err(line) = log_in(state, id, Some(user), password) {
-                    replies.error(line);
-                    return;
-                }
-                rest = behind;
-            }
-            [name, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
-                own(state, id).into_iter().for_each(|connection| connection.name.clone_from(name));
-                rest = behind;
-            }
-            _ => {
-                let line = format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(option));
-                replies.error(line.as_bytes());
-                return;
-            }
-        }
-    }
-    if user(state, id).is_none() {
-        replies.error(
-            b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-            <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
-        );
-        return;
-    }
+    };
     replies.is_3 = is_3;
     replies.map(7).bulk("server").bulk("redis").bulk("version").bulk(info::REDIS_VERSION);
     replies.bulk("proto").number(if is_3 { 3 } else { 2 }).bulk("id").number(id);
     replies.bulk("mode").bulk("standalone").bulk("role").bulk("master").bulk("modules").array(1);
     replies.map(4).bulk("name").bulk("rlock").bulk("ver").number(info::module_version());
     replies.bulk("path").bulk("").bulk("args").array(0);
+}
+
+/// Does what a HELLO asks for. Returns whether the protocol is version 3 from now on.
+fn greeting(state: &mut State, id: u64, arguments: &[Vec<u8>], was_3: bool) -> Result<bool, Cow<'static, [u8]>> {
+    let (is_3, mut rest) = match arguments {
+        [] => (was_3, arguments),
+        [version, rest @ ..] => match &version[..] {
+            b"2" => (false, rest),
+            b"3" => (true, rest),
+            version if version.iter().all(u8::is_ascii_digit) => {
+                return Err(b"NOPROTO unsupported protocol version".into());
+            }
+            _ => return Err(b"ERR Protocol version is not an integer or out of range".into()),
+        },
+    };
+    while let [option, behind @ ..] = rest {
+        rest = match behind {
+            [user, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
+                log_in(state, id, Some(user), password)?;
+                behind
+            }
+            [name, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
+                own(state, id).into_iter().for_each(|connection| connection.name.clone_from(name));
+                behind
+            }
+            _ => {
+                let line = format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(option));
+                return Err(line.into_bytes().into());
+            }
+        };
+    }
+    if user(state, id).is_none() {
+        return Err(
+            b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+            <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+                .into(),
+        );
+    }
+    Ok(is_3)
 }
 
 fn select(state: &mut State, id: u64, number: &[u8], replies: &mut Replies) {
@@ -211,12 +214,7 @@ fn client(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &m
         }
         ("INFO", []) => _ = replies.bulk(info::of_client(state, id)),
         ("LIST", _) => {
-            let all: Vec<_> = state.connections.keys().copied().collect();
-            let wanted: Vec<_> =
-                rest.iter().skip(1).map(|id| String::from_utf8_lossy(id).parse().unwrap_or(0)).collect();
-            let is_by_id = rest.first().is_some_and(|option| option.eq_ignore_ascii_case(b"ID"));
-            let listed = all.into_iter().filter(|id| !is_by_id || wanted.contains(id));
-            let list: String = listed.map(|id| info::of_client(state, id)).collect();
+            let list = list(state, rest);
             replies.bulk(list);
         }
         ("KILL", [option, value]) if option.eq_ignore_ascii_case(b"ID") => {
@@ -237,6 +235,14 @@ fn client(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &m
         }
     }
     Done::Replied
+}
+
+fn list(state: &State, options: &[Vec<u8>]) -> String {
+    let wanted = options.iter().skip(1).map(|id| String::from_utf8_lossy(id).parse().unwrap_or(0));
+    let wanted: Vec<u64> = wanted.collect();
+    let is_by_id = options.first().is_some_and(|option| option.eq_ignore_ascii_case(b"ID"));
+    let listed = state.connections.keys().filter(|id| !is_by_id || wanted.contains(id));
+    listed.map(|id| info::of_client(state, *id)).collect()
 }
 
 fn acl(state: &mut State, id: u64, what: &[u8], rest: &[Vec<u8>], replies: &mut Replies) {

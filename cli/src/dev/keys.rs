@@ -34,48 +34,14 @@ pub fn run(node: &mut Node, name: &str, words: &[Vec<u8>], replies: &mut Replies
             replies.number(there);
         }
         ("TYPE", [key]) => _ = replies.simple(entry(node, key).map_or("none", |entry| kind(&entry.value))),
-        ("PTTL" | "TTL" | "PEXPIRETIME" | "EXPIRETIME", [key]) => {
-            let now = node.now();
-            let time = entry(node, key).map_or(-2, |Entry { expiry, .. }| match (expiry, name) {
-                (Expiry::Never, _) => -1,
-                (Expiry::At(at), "PTTL") => (at - now).max(0),
-                (Expiry::At(at), "TTL") => ((at - now).max(0) + 500) / 1_000,
-                (Expiry::At(at), "PEXPIRETIME") => at,
-                (Expiry::At(at), _) => at / 1_000,
-            });
-            replies.number(time);
-        }
+        ("PTTL" | "TTL" | "PEXPIRETIME" | "EXPIRETIME", [key]) => _ = replies.number(time(node, name, key)),
         ("KEYS", [pattern]) => {
             let keys = names(node, pattern);
             keys.iter().fold(replies.array(keys.len()), |replies, key| replies.bulk(key));
         }
-        // In one step, whatever COUNT says.
-        ("SCAN", [_, options @ ..]) => {
-            let is_match = |pair: &&[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"MATCH");
-            let pattern = options.chunks_exact(2).find(is_match).map_or(&b"*"[..], |pair| &pair[1]);
-            let is_type = |pair: &&[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"TYPE");
-            let wanted =
-                options.chunks_exact(2).find(is_type).map(|pair| String::from_utf8_lossy(&pair[1]).to_lowercase());
-            let mut keys = names(node, pattern);
-            keys.retain(|key| {
-                let is = entry(node, key).map(|entry| kind(&entry.value));
-                wanted.as_ref().is_none_or(|wanted| is == Some(wanted))
-            });
-            let replies = replies.array(2).bulk("0").array(keys.len());
-            keys.iter().fold(replies, |replies, key| replies.bulk(key));
-        }
-        ("DBSIZE", []) => {
-            let keys = names(node, b"*").len();
-            replies.number(keys);
-        }
-        ("GET", [key]) => of_kind(node, key, replies, |value, replies| {
-            match value {
-                None => replies.nil(),
-                Some(Value::Text(text)) => replies.bulk(text),
-                Some(_) => return false,
-            };
-            true
-        }),
+        ("SCAN", [_, options @ ..]) => scan(node, options, replies),
+        ("DBSIZE", []) => _ = replies.number(names(node, b"*").len()),
+        ("GET", [key]) => get(node, key, replies),
         ("HGETALL" | "HLEN", [key]) => of_hash(node, key, replies, |fields, replies| {
             if name == "HLEN" {
                 replies.number(fields.len());
@@ -84,22 +50,8 @@ pub fn run(node: &mut Node, name: &str, words: &[Vec<u8>], replies: &mut Replies
                 fields.iter().fold(replies, |replies, (field, value)| replies.bulk(field).bulk(value));
             }
         }),
-        ("HGET" | "HEXISTS", [key, field]) => of_hash(node, key, replies, |fields, replies| {
-            let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
-            if name == "HEXISTS" {
-                replies.number(u8::from(value.is_some()));
-            } else {
-                replies.or_nil(value, |replies, value| _ = replies.bulk(value));
-            }
-        }),
-        ("ZCARD", [key]) => of_kind(node, key, replies, |value, replies| {
-            match value {
-                None => replies.number(0),
-                Some(Value::SortedSet(permits)) => replies.number(permits.len()),
-                Some(_) => return false,
-            };
-            true
-        }),
+        ("HGET" | "HEXISTS", [key, field]) => hash_field(node, name, (key, field), replies),
+        ("ZCARD", [key]) => count_members(node, key, replies),
         (known, _) if KNOWN.contains(&known) => wrong_arity(known, replies),
         _ => return None,
     }
@@ -133,6 +85,66 @@ const KNOWN: [&str; 22] = [
 
 fn entry(node: &Node, key: &[u8]) -> Option<Entry> {
     node.host.keyspace.borrow().get(node.host.database(), key).cloned()
+}
+
+fn time(node: &Node, name: &str, key: &[u8]) -> i64 {
+    let now = node.now();
+    entry(node, key).map_or(-2, |Entry { expiry, .. }| match (expiry, name) {
+        (Expiry::Never, _) => -1,
+        (Expiry::At(at), "PTTL") => (at - now).max(0),
+        (Expiry::At(at), "TTL") => ((at - now).max(0) + 500) / 1_000,
+        (Expiry::At(at), "PEXPIRETIME") => at,
+        (Expiry::At(at), _) => at / 1_000,
+    })
+}
+
+/// In one step, whatever COUNT says.
+fn scan(node: &Node, options: &[Vec<u8>], replies: &mut Replies) {
+    let option = |name: &[u8]| {
+        let mut pairs = options.chunks_exact(2);
+        pairs.find(|pair| pair[0].eq_ignore_ascii_case(name)).map(|pair| &pair[1][..])
+    };
+    let wanted = option(b"TYPE").map(|kind| String::from_utf8_lossy(kind).to_lowercase());
+    let mut keys = names(node, option(b"MATCH").unwrap_or(b"*"));
+    keys.retain(|key| {
+        let is = entry(node, key).map(|entry| kind(&entry.value));
+        wanted.as_ref().is_none_or(|wanted| is == Some(wanted))
+    });
+    let replies = replies.array(2).bulk("0").array(keys.len());
+    keys.iter().fold(replies, |replies, key| replies.bulk(key));
+}
+
+fn get(node: &Node, key: &[u8], replies: &mut Replies) {
+    of_kind(node, key, replies, |value, replies| {
+        match value {
+            None => replies.nil(),
+            Some(Value::Text(text)) => replies.bulk(text),
+            Some(_) => return false,
+        };
+        true
+    });
+}
+
+fn hash_field(node: &Node, name: &str, (key, field): (&[u8], &[u8]), replies: &mut Replies) {
+    of_hash(node, key, replies, |fields, replies| {
+        let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
+        if name == "HEXISTS" {
+            replies.number(u8::from(value.is_some()));
+        } else {
+            replies.or_nil(value, |replies, value| _ = replies.bulk(value));
+        }
+    });
+}
+
+fn count_members(node: &Node, key: &[u8], replies: &mut Replies) {
+    of_kind(node, key, replies, |value, replies| {
+        match value {
+            None => replies.number(0),
+            Some(Value::SortedSet(permits)) => replies.number(permits.len()),
+            Some(_) => return false,
+        };
+        true
+    });
 }
 
 fn expire(node: &mut Node, key: &[u8], time: &[u8], unit_ms: i64, replies: &mut Replies) {

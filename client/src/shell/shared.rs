@@ -205,11 +205,7 @@ impl Shared {
                         sockets.remove(&connection).into_iter().for_each(|(socket, _)| socket.close())
                     }
                     Effect::Notify(caller, answer) => {
-                        let mut granted = Vec::new();
-                        if let Answer::Acquired(Ok(Some(grant))) = &answer {
-                            granted.extend(grant.all().map(|it| Arc::new(Lease::new(it.until))));
-                            leases.extend(grant.all().map(|it| it.guard).zip(granted.iter().cloned()));
-                        }
+                        let granted = keep_leases(leases, &answer);
                         let waker = callers.remove(&caller).and_then(|telling| telling.tell((answer, granted)));
                         later.extend(waker.map(Later::Wake));
                     }
@@ -228,29 +224,30 @@ impl Shared {
                 *alarm = Some(next);
                 self.thread.alarms.wake_at(next, Waker::from(Arc::new(Alarm(self.me.clone()))));
             }
-            let is_needed = engine.has_unfinished();
-            mem::replace(stays, if is_needed { self.me.upgrade() } else { None })
+            mem::replace(stays, engine.has_unfinished().then(|| self.me.upgrade()).flatten())
         };
-        for it in later {
-            match it {
-                Later::Write(connection, socket, is_a_callers, at_once) => {
-                    if at_once {
-                        socket.write();
-                    } else {
-                        socket.write_soon();
-                    }
-                    if is_a_callers {
-                        self.sees_to(connection, socket);
-                    }
-                }
-                Later::Wake(waker) => waker.wake(),
-                Later::Connect(connection, lane, address) => self.connect(connection, lane, address),
-                Later::LookUp => self.looks.notify_one(),
-                Later::Log(log) => logs::write(log),
-            }
-        }
+        later.into_iter().for_each(|it| self.do_later(it));
         // Outside the mutex, as this may be the last reference.
         drop((abandoned, released, let_go));
+    }
+
+    fn do_later(&self, it: Later) {
+        match it {
+            Later::Write(connection, socket, is_a_callers, at_once) => {
+                if at_once {
+                    socket.write();
+                } else {
+                    socket.write_soon();
+                }
+                if is_a_callers {
+                    self.sees_to(connection, socket);
+                }
+            }
+            Later::Wake(waker) => waker.wake(),
+            Later::Connect(connection, lane, address) => self.connect(connection, lane, address),
+            Later::LookUp => self.looks.notify_one(),
+            Later::Log(log) => logs::write(log),
+        }
     }
 
     fn connect(&self, connection: ConnectionId, lane: Lane, address: Arc<Address>) {
@@ -366,6 +363,14 @@ impl Inner {
     fn is_runtime(&self, id: runtime::Id, number: u64) -> bool {
         self.runtimes.iter().any(|it| it.id == id && it.number == number)
     }
+}
+
+/// Keeps the lease of each guard of a grant, and returns them.
+fn keep_leases(leases: &mut BTreeMap<GuardId, Arc<Lease>>, answer: &Answer) -> Vec<Arc<Lease>> {
+    let Answer::Acquired(Ok(Some(grant))) = answer else { return Vec::new() };
+    let granted: Vec<_> = grant.all().map(|it| Arc::new(Lease::new(it.until))).collect();
+    leases.extend(grant.all().map(|it| it.guard).zip(granted.iter().cloned()));
+    granted
 }
 
 /// Work for after the engine is unlocked.

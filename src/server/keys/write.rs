@@ -204,15 +204,7 @@ impl LockKey<'_> {
         match change {
             Change::Begin { side: Side::Permit(_), end } => self.begin_permits(holder, end),
             Change::Begin { side, end } => self.begin(field_of(side.field()), side.mode(), end),
-            Change::Count { field, by, makes } => {
-                let field = field_of(field);
-                if makes == 1 {
-                    key.set_fields((field, kept().one.lend()), None);
-                } else {
-                    key.set_fields((field, OwnedStr::number(makes).lend()), None);
-                }
-                tell(context, c"HINCRBY", &[name, field], Some(by.into()));
-            }
+            Change::Count { field, by, makes } => self.count(field_of(field), by, makes),
             Change::Drop(field) => {
                 let field = field_of(field);
                 key.delete_field(field);
@@ -244,6 +236,15 @@ impl LockKey<'_> {
             // The other changes are not in the lock's key.
             _ => {}
         }
+    }
+
+    fn count(&mut self, field: Str<'_>, by: i8, makes: i64) {
+        if makes == 1 {
+            self.key.set_fields((field, kept().one.lend()), None);
+        } else {
+            self.key.set_fields((field, OwnedStr::number(makes).lend()), None);
+        }
+        tell(self.context, c"HINCRBY", &[self.key.name(), field], Some(by.into()));
     }
 
     fn begin(&mut self, field: Str<'_>, mode: Option<Mode>, end: UnixMs) {
