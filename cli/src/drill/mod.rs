@@ -19,6 +19,7 @@ use ledger::{Ledger, Side};
 use nix::sys::signal::Signal;
 use report::Report;
 use rlock_client::{Fenced, Lock, Locks};
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,6 +66,8 @@ struct Stage<'a> {
     waits: Arc<Mutex<(Duration, Option<Instant>)>>,
     clients: JoinSet<()>,
     is_cut: bool,
+    /// How many more locks were requested during the cut. A grant without a reply leaves a counter, too.
+    late: u64,
 }
 
 /// What INFO says of one server.
@@ -113,7 +116,20 @@ impl<'a> Stage<'a> {
             return Err(Failure::usage(format!("{at} is not the master that has the locks of this drill")));
         }
         let (ledger, waits, clients) = (Arc::default(), Arc::default(), JoinSet::new());
-        Ok(Self { args, begun: Instant::now(), at, id, tag, near, rest, ledger, waits, clients, is_cut: false })
+        Ok(Self {
+            args,
+            begun: Instant::now(),
+            at,
+            id,
+            tag,
+            near,
+            rest,
+            ledger,
+            waits,
+            clients,
+            is_cut: false,
+            late: 0,
+        })
     }
 
     fn say(&self, words: &str) -> Result<(), Failure> {
@@ -263,7 +279,8 @@ impl<'a> Stage<'a> {
                 if begun.elapsed() > self.args.within {
                     break;
                 }
-                let name = format!("{}:late-{number}", self.tag);
+                let name = self.late_name(number);
+                self.late = number + 1;
                 let late = self.lock(Side::CutOff, &name);
                 let late = timeout(2 * PAUSE, late.try_acquire());
                 let (late, info) = tokio::join!(late, timeout(2 * PAUSE, Info::by(&self.rest, &self.tag)));
@@ -281,6 +298,10 @@ impl<'a> Stage<'a> {
             Ok(None)
         })?;
         Ok(replaced)
+    }
+
+    fn late_name(&self, number: u64) -> String {
+        format!("{}:late-{number}", self.tag)
     }
 
     /// And until the leases that the old master knows of at the cut have ended there.
@@ -311,7 +332,8 @@ impl<'a> Stage<'a> {
             failure.tell();
         }
         self.clients.shutdown().await;
-        let names = self.ledger.close();
+        let late = (0..self.late).map(|number| self.late_name(number));
+        let names: BTreeSet<_> = self.ledger.close().into_iter().chain(late).collect();
         let _ = timeout(GOODBYE, async {
             tokio::join!(self.rest.settle(), timeout(GOODBYE / 2, self.near.settle())).0;
             for name in names {

@@ -91,7 +91,7 @@ impl Walk {
         let hosts = &mut self.hosts;
         if line.starts_with("sudo systemctl ") {
             hosts.host(remark.strip_prefix("on ").unwrap_or(MASTER)).restart();
-        } else if let Some(order) = line.strip_prefix("# Now have the address that clients use lead to ") {
+        } else if let Some(order) = line.strip_prefix("# Now point the address that clients use to ") {
             let socket = hosts.host(order.trim_end_matches('.')).server().socket();
             std::fs::remove_file(hosts.place.file("name")).unwrap();
             symlink(socket, hosts.place.file("name")).unwrap();
