@@ -57,10 +57,7 @@ fn settings(lines: &str, is_protected: bool) -> String {
         return lines.replace("grace 30000", "grace 15000");
     }
     let without = lines.replace("grace 30000", "grace 0").replace("to-write 1", "to-write 0");
-    without
-        // However long the votes of a busy machine take, the replica is not too old.
-        .replace("node-timeout 6000", "node-timeout 2000\ncluster-replica-validity-factor 0")
-        .replace("milliseconds locks 6000", "milliseconds locks 2000")
+    without.replace("milliseconds locks 6000", "milliseconds locks 2000")
 }
 
 impl Set {
@@ -92,9 +89,9 @@ impl Set {
         Self { hosts, doors: vec![vec![door]], url, prefix: "rlock-drill".to_owned() }.ready()
     }
 
-    fn of_cluster(is_protected: bool) -> Self {
+    fn of_cluster() -> Self {
         let (mut hosts, mut doors) = (Hosts::new(), Vec::new());
-        let lines = settings(&fence(DEPLOY, "conf cluster.conf"), is_protected);
+        let lines = settings(&fence(DEPLOY, "conf cluster.conf"), true);
         for address in (7_001..=7_003).flat_map(|port| (1..=3).map(move |host| format!("10.0.0.{host}:{port}"))) {
             let (door, bus, bus_port) = (Proxy::start().unwrap(), Proxy::start().unwrap(), free_port());
             let announced = format!(
@@ -236,12 +233,7 @@ fn without_them_the_drill_on_sentinels_sees_two_holders() {
 
 #[test]
 fn with_the_settings_of_the_page_a_cluster_lets_no_lock_have_two_holders() {
-    nothing_is_held_twice(&Set::of_cluster(true).drill("15s"));
-}
-
-#[test]
-fn without_them_the_drill_on_a_cluster_sees_two_holders() {
-    much_is_held_twice(&Set::of_cluster(false).drill("6s"));
+    nothing_is_held_twice(&Set::of_cluster().drill("15s"));
 }
 
 /// Alone, a server is not replaced.
