@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 prose() {
     if [ "$1" = pages ]; then
         # Code on a page is code; the changelog and generated pages say what was.
-        git ls-files '*.md' | grep -v -e '^CHANGELOG' -e '^docs/proof/\(figures\|mutants\)' -e '^docs/bench/' | xargs awk '
+        git ls-files '*.md' | grep -v -e '^CHANGELOG' -e '^docs/proof/\(figures\|mutants\|soak\)' -e '^docs/bench/' | xargs awk '
             FNR == 1 { code = 0 }
             /^ *```/ { code = !code; next }
             !code { print FILENAME ":" FNR ":" $0 }'
