@@ -6,8 +6,8 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), Error> {
 //!     let locks = Locks::connect("redis://127.0.0.1:6379").await?;
-//!     let guard = locks.lock("orders:42").acquire().await?; // waits in the server's queue
-//!     guard.run(ship("orders:42")).await // stops the work if the lock is lost; else releases it at the end
+//!     let guard = locks.lock("orders:42").acquire().await?;
+//!     guard.run(ship("orders:42")).await // stops the work if the lock is lost
 //! }
 //!
 //! async fn ship(_order: &str) {}
