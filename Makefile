@@ -129,7 +129,7 @@ package: ## pack and build the client and the command as a registry would get th
 test-matrix: setup module ## run the server tests on all servers of docs/servers.md; some: SERVERS="redis-8.2 newest"
 	@scripts/test-matrix.sh $(SERVERS)
 
-# Tests whose result depends on the server. All others only exercise rlock.
+# Tests with results that depend on the server. All others only exercise rlock.
 differs := cluster followers grace inspect info loading metadata notifications other_modules panics publishing replication \
 	selected_database unfit_servers killed life telling
 
@@ -178,7 +178,7 @@ test-minimum-rust: setup ## compile everything with the oldest Rust that Cargo.t
 	@scripts/test-minimum-rust.sh
 
 systems := x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-apple-darwin aarch64-apple-darwin
-check-systems: ## check that the client for Rust compiles for Windows and macOS, without TLS, whose C code needs a compiler for these
+check-systems: ## check that the client for Rust compiles for Windows and macOS, without TLS: its C code needs a compiler for these
 	rustup target add $(systems)
 	cargo check --locked -p rlock-client --no-default-features --features blocking,commands $(systems:%=--target %)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# packaging/image-forms.sh KIND ROOT IMAGE: runs the image whose files are in ROOT as `docker run` does, with every form
+# packaging/image-forms.sh KIND ROOT IMAGE: runs the image with its files in ROOT as `docker run` does, with every form
 # of command line on the official pages. IMAGE sets entry, command and directory, as the image has them. KIND is redis
 # or valkey. scripts/test-images.sh calls it, in a network of its own.
 set -euo pipefail

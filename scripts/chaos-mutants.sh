@@ -22,7 +22,7 @@ length=${LENGTH:-12}
 place=$(realpath -m "${CARGO_TARGET_DIR:-target}")/mutants
 sources=$place/source built=$place/build/debug sound=$place/sound logs=$place/logs
 
-# A run ends what it has begun, and looks at what is left, after its time is up.
+# After its time is up, a run ends what it has begun and checks the rest.
 limit=$((length + 120))
 
 patches=chaos/mutants

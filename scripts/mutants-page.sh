@@ -8,7 +8,7 @@ page=docs/proof/mutants.md
 new=$(cat)
 old=$(cat "$page" 2>/dev/null || true)
 
-# table PATTERN: the rows whose first cell matches, new ones first, without duplicates, in order.
+# table PATTERN: the rows with a first cell that matches, new ones first, without duplicates, in order.
 table() {
     local row cell
     printf '%s\n%s\n' "$new" "$old" | awk -F' \\| ' -v row="^[|] $1\$" '$1 ~ row && !seen[$1]++' | sort | while IFS= read -r row; do

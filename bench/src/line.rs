@@ -1,4 +1,4 @@
-//! A connection whose replies are read line by line, mostly unparsed.
+//! A connection that reads replies line by line, mostly unparsed.
 
 use redis::ToRedisArgs;
 use std::io::ErrorKind;

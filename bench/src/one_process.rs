@@ -93,7 +93,7 @@ impl Session {
         self.line.send(&packed(&session::poll(&self.heard))).await;
     }
 
-    /// The waits of the next reply's tickets, all of which are granted.
+    /// The waits of the next reply's tickets. All are granted.
     async fn hear(&mut self, granted: &mut Vec<usize>) {
         granted.clear();
         // `*12`

@@ -85,7 +85,7 @@ const (
 	roughness = 2 * ms
 )
 
-// operation is a call with all that was said of it later.
+// operation is a call with every later event about it.
 type operation struct {
 	lock, holder string
 	call, ret    int64
@@ -119,7 +119,7 @@ func read(directory string) (*history, error) {
 	return h, nil
 }
 
-// readFile reads the file of one process. All that is said of a call is in the file of the call.
+// readFile reads the file of one process. Every event of a call is in the file of the call.
 func (h *history) readFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	acquired kind = iota
 	renewed
 	released
-	// A client was told that it does not hold the lock.
+	// The server replied that the client does not hold the lock.
 	denied
 	// A command of another kind may have ended the hold.
 	removed
@@ -47,7 +47,7 @@ type step struct {
 }
 
 // state is what a lock is known to be. Every moment in it is the earliest possible one. A later moment allows less, so the
-// earliest ones allow all that any choice of moments allows.
+// earliest ones allow whatever any choice of moments allows.
 type state struct {
 	holder string
 	// 0: not known.
@@ -56,7 +56,7 @@ type state struct {
 	end, now, token int64
 	// After a promotion: when it was complete. 0: the holder is known.
 	unsure int64
-	// The steps whose rank is below `first`, and those in `later`, are done.
+	// The steps with a rank below `first`, and those in `later`, are done.
 	first int
 	later string
 }

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn perform(arguments: Arguments) -> Result<u8, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::of_the_system)?;
     let code = runtime.block_on(carry_out(arguments));
-    // What is left in the background is a cleanup on a server that does not reply.
+    // Only a cleanup on a server that does not reply may still run in the background.
     runtime.shutdown_background();
     code
 }

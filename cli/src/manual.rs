@@ -58,7 +58,7 @@ fn page(command: &Command, see_also: &[String]) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What follows the options: headings that end with a colon, and tables below them, whose lines must stay unchanged.
+/// What follows the options: headings that end with a colon, and tables below them. Their lines must stay unchanged.
 fn write_tables(text: &str, page: &mut dyn Write) -> io::Result<()> {
     for part in text.split("\n\n").filter(|part| !part.trim().is_empty()) {
         let (heading, table) = part.trim_matches('\n').split_once('\n').unwrap_or((part, ""));

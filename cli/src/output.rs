@@ -37,7 +37,7 @@ pub fn is_watched() -> bool {
     is_terminal() || stderr().is_terminal()
 }
 
-/// Whether stdout is a terminal whose user wants colours: <https://no-color.org>.
+/// Whether stdout is a terminal, and its user wants colours: <https://no-color.org>.
 pub fn has_colours() -> bool {
     is_terminal() && wants_colours()
 }

@@ -100,7 +100,7 @@ pub fn moment(time: SystemTime) -> String {
 fn date(days: u64) -> (u64, u64, u64) {
     /// From 0000-03-01 to 1970-01-01.
     const BEFORE_1970: u64 = 719_468;
-    /// The calendar repeats after 400 years, 97 of which have an additional day.
+    /// The calendar repeats after 400 years: 97 of them have an additional day.
     const REPEATS: u64 = 146_097;
     let (rounds, day) = ((days + BEFORE_1970) / REPEATS, (days + BEFORE_1970) % REPEATS);
     let year = (day - day / 1_460 + day / 36_524 - day / (REPEATS - 1)) / 365;

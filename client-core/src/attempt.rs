@@ -1,5 +1,5 @@
-//! One attempt to acquire a lock: it tries once, then waits by a ticket. `leaving` handles attempts whose caller is
-//! gone or whose time is over, `granted` handles grants.
+//! One attempt to acquire a lock: it tries once, then waits by a ticket. `granted` handles grants,
+//! `leaving` handles attempts after their caller is gone or their time is over.
 //!
 //! **A wait asks for a short lease.** A grant belongs to its holder from the moment the server makes it, and the server
 //! never takes it back. So if a machine disappears, each of its waiters may block the lock for one lease. The caller
@@ -45,7 +45,7 @@ const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 /// take a sixth each.
 const LEFT_PARTS: u32 = 3;
 
-/// A wait is requested again, by the same ticket, after this time: so none lasts for ever, whatever the server or a
+/// A wait is requested again, by the same ticket, after this time: so none lasts forever, whatever the server or a
 /// proxy has forgotten.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 

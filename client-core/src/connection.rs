@@ -306,7 +306,7 @@ impl Engine {
         }
     }
 
-    /// A reply whose asker knows that it is overdue, or the news that it will not come.
+    /// A reply after its asker knows that it is overdue, or the news that it will not come.
     fn answered_late(&mut self, errand: Errand, sent_at: Instant, answer: Result<Reply, Fault>) {
         errand.gate.into_iter().for_each(|hold| self.has_come(hold, errand.id));
         match errand.asker {

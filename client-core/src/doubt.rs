@@ -24,7 +24,7 @@ impl Doubt {
         }
     }
 
-    /// Gives up a request whose reply is under way.
+    /// Gives up a request while its reply is under way.
     pub fn add_given_up(&mut self) {
         self.overdue += 1;
     }
@@ -49,7 +49,7 @@ impl Doubt {
         }
     }
 
-    /// The server's reply about its ticket settles all that is overdue.
+    /// The server's reply about its ticket settles everything that is overdue.
     pub fn clear(&mut self) {
         self.overdue = 0;
     }

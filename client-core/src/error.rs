@@ -268,8 +268,8 @@ pub fn refuses_a_password(line: &str) -> bool {
     line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }
 
-/// Its `source()` is the [`std::io::Error`] because of which no server replied: a connection that was refused or broke,
-/// or a timeout. `None` if a server replied.
+/// If no server replied, its `source()` is the [`std::io::Error`] that was the reason: a connection that was refused or
+/// broke, or a timeout. `None` if a server replied.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         if let Some(Cause::System(error)) = &self.0.source { Some(&**error) } else { None }

@@ -191,7 +191,7 @@ impl Hold {
         self.guards.iter().any(|guard| !guard.is_lost)
     }
 
-    /// Whether guards exist whose lease has not ended.
+    /// Whether there are guards with a lease that has not ended.
     pub(super) fn is_guaranteed(&self, now: Instant) -> bool {
         self.is_shared() && self.until > now
     }
@@ -314,7 +314,7 @@ impl Hold {
     }
 
     /// Drops a guard. Returns until when it was guaranteed, or why it had been lost; and what to release, if anything.
-    /// A guard whose lease has ended may have nothing on the server any more, and must not release later holds.
+    /// After its lease a guard may have nothing on the server any more, and must not release later holds.
     pub(super) fn guard_goes(&mut self, side: Side, id: GuardId, now: Instant) -> (Guaranteed, Option<Extent>) {
         let place = self.guards.iter().position(|guard| guard.id == id);
         let guard = place.map(|place| self.guards.swap_remove(place));

@@ -203,7 +203,7 @@ struct Errand {
     key: Name,
     body: Body,
     lane: Lane,
-    /// The owner whose gate it passed.
+    /// The owner of the gate that it passed.
     gate: Option<HoldId>,
     /// The node to send it to, instead of the key's owner.
     to: Option<NodeId>,

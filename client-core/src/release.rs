@@ -1,4 +1,4 @@
-//! Releases: of a guard's hold, and of what may have been granted to a request whose caller is gone.
+//! Releases: of a guard's hold, and of what may have been granted to a request after its caller was gone.
 //!
 //! A release goes on in the background until the server has replied, whether or not a caller waits for the result. If a
 //! request may still be on its way to the server, a reply that nothing is held is not final, because that request may

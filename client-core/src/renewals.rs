@@ -2,10 +2,10 @@
 //!
 //! Renewals that are due are sent in one piece to each server, so that a slow or dead server delays no other's. A
 //! failed renewal is retried while the lease is still guaranteed. A late reply counts too, from when its request was
-//! sent. This module does not decide about loss: a guard whose deadline passes is lost whether or not a renewal is
+//! sent. This module does not decide about loss: after its deadline a guard is lost, whether or not a renewal is
 //! under way.
 //!
-//! A server whose connection breaks may come back without its locks, and grant them to others. So its leases are
+//! After a connection breaks, its server may come back without its locks, and grant them to others. So its leases are
 //! renewed at once, whenever they would be due: the reply says whether each is held.
 
 use super::confirmed::Unconfirmed;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// A lease is renewed when this part of it is over.
 pub(super) const INTERVALS_PER_LEASE: u32 = 3;
 
-/// A grant with a short lease gets its full lease after this time. Much work under a lock is over by then, and costs no
+/// A grant with a short lease gets its full lease after this time. Much work under a lock ends sooner, and costs no
 /// renewal.
 const WHOLE_AFTER: Duration = Duration::from_millis(50);
 
@@ -50,7 +50,7 @@ pub(super) enum Renewed {
 }
 
 impl Engine {
-    /// Adds a guard whose lease is to be renewed.
+    /// Adds a guard: its lease is to be renewed.
     pub(super) fn keep(&mut self, id: HoldId, lease: Duration, running: Leased) {
         let Some(hold) = self.holds.get_mut(&id) else { return };
         if let Some(keep) = &mut hold.keep {

@@ -1,7 +1,7 @@
 //! A job that cron or a timer starts at the same time on many hosts. One of them does it.
 //!
 //! - **The host that gets the lock does it; the others leave** (`try_acquire`: there is nothing to wait for).
-//! - **A late host checks the record**: a host whose clock is behind finds the lock free, and the job done.
+//! - **A late host checks the record**: a host with a clock that is behind finds the lock free, and the job done.
 //! - **If the lease is lost, the job stops.** Another host may have begun it.
 //! - **The record refuses an old token.** A stalled host does not know that it has lost the lock, and still writes. Its
 //!   fencing token is lower than its successor's.

@@ -13,8 +13,8 @@
 //! async fn ship(_order: &str) {}
 //! ```
 //!
-//! The client has no rules about locks. **The server decides** who gets a lock, in which order, and when a lease is over.
-//! The client does two things for you: it **renews the lease** while you have the guard, and it **reports to your
+//! The client has no rules about locks. **The server decides** which client gets a lock, in which order, and when a
+//! lease is over. The client does two things for you: it **renews the lease** while you have the guard, and it **reports to your
 //! program when the lock is lost**. If it cannot renew the lease, it reports that before the server can grant the lock
 //! to another client.
 //!
@@ -62,7 +62,7 @@
 //! |---|---|
 //! | the lock now or not at all | [`try_acquire()`](Lock::try_acquire) |
 //! | to wait for a limited time | [`acquire_timeout(limit)`](Lock::acquire_timeout) |
-//! | to wait for ever | [`acquire()`](Lock::acquire) |
+//! | to wait without a limit | [`acquire()`](Lock::acquire) |
 //!
 //! If you do not know which: `lock(name)` with `acquire_timeout`, and `fenced()` as soon as two writers would do harm.
 //!
@@ -110,7 +110,7 @@
 //! ```
 //!
 //! `examples` has whole programs: `flash_sale` (a lock for each user), `cron_once` (a job for one of many hosts, with a
-//! record that checks the token), `cache_refresh` (many readers, one of which refreshes), `redlock` (a lock that
+//! record that checks the token), `cache_refresh` (many readers, and one of them refreshes), `redlock` (a lock that
 //! survives the loss of one of several independent servers).
 //!
 //! **To do something at the loss**, or to use the guard while you work, write the `select!` yourself. It needs
@@ -173,7 +173,7 @@
 //! | [`QueueFull`](ErrorKind::QueueFull) | the server accepts no more waiters, or you do not, by [`max_waiters`](Lock::max_waiters) | try later; the message names the limit |
 //! | [`WrongKind`](ErrorKind::WrongKind), [`Deadlock`](ErrorKind::Deadlock) | a mistake in the program | correct it |
 //! | [`ModuleTooOld`](ErrorKind::ModuleTooOld) | the server's module has no sessions, by which this client waits, or no [`once`](Locks::once) | install 0.1.0 or newer |
-//! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the set-up | read the message |
+//! | [`ModuleMissing`](ErrorKind::ModuleMissing), [`Refused`](ErrorKind::Refused), [`Configuration`](ErrorKind::Configuration) | a mistake in the setup | read the message |
 //!
 //! A lock that is taken is not an error for `try_acquire`: it returns `None`.
 //!

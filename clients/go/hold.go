@@ -1,8 +1,8 @@
 // What one holder has of one lock, or of several that were acquired together: what is held in its name, and until when
 // the lease is guaranteed. Without an owner that is one Held, under a fresh holder.
 //
-// An owner may have several. Then the server counts at least as many holds as there are Held, and more if a request was
-// granted whose reply was lost: so the last one to go releases all (doubtful), and no other does. An owner's attempts
+// An owner may have several. Then the server counts at least as many holds as there are Held, and more if the reply to
+// a granted request was lost: so the last one to go releases all (doubtful), and no other does. An owner's attempts
 // and releases go one after the other, through its gate: none of them can take what another one was granted.
 
 package rlock

@@ -262,7 +262,7 @@ func (l *Locks) failed(r *renewal, f *fault) {
 	l.lookBy(h.due)
 }
 
-// hasten renews at once what a node has granted whose connection broke: it may return without its locks.
+// hasten renews at once what a node has granted, after its connection broke: it may return without its locks.
 func (l *Locks) hasten(n *node) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -59,12 +59,12 @@ class Calls {
 
   constructor(toldOfLoss) { this.#toldOfLoss = toldOfLoss; }
 
-  // `begin` gets the call's number; `told` gets its outcome, and may make something of it.
-  #ask(calls, begin, told = outcome => outcome) {
+  // `begin` gets the call's number; `use` gets its outcome, and may make something of it.
+  #ask(calls, begin, use = outcome => outcome) {
     return new Promise(resolve => {
       const call = this.#last++;
       begin(call);
-      calls.set(call, outcome => resolve(told(outcome)));
+      calls.set(call, outcome => resolve(use(outcome)));
       this.#alive.ref();
     });
   }

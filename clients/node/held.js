@@ -101,7 +101,7 @@ class Held {
     return done.value;
   }
 
-  // The end of the work: a release whose reply is lost does not invalidate it.
+  // The end of the work: if the reply to the release is lost, the work stays valid.
   [Symbol.asyncDispose]() { return this.release(true); }
 }
 

@@ -170,8 +170,8 @@ export class Held {
   release(): Promise<void>;
   /**
    * Ends this hold, and keeps the lock on the server: `locks.adopt(text)` goes on with it, in another process too. The lease
-   * ends `within` that time, by default its own length, unless it is adopted before. The text is secret: it is all that is
-   * needed to hold and release the lock. If the server does not confirm, this fails, and the hold goes on.
+   * ends `within` that time, by default its own length, unless it is adopted before. The text is secret: it is enough
+   * to hold and release the lock. If the server does not confirm, this fails, and the hold goes on.
    */
   detach(within?: number): Promise<string>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -188,7 +188,7 @@ export class Lost extends LockError {
   /** Why; absent if it was released, or is in doubt. */
   readonly reason?: 'not-held' | 'overwritten' | 'not-renewed' | 'ended';
 }
-/** A release whose reply is lost: it may have been held to the end. */
+/** The reply to the release is lost: the lock may have been held to the end. */
 export class InDoubt extends Lost {}
 /** No server answers, or it cannot do it now. */
 export class Unavailable extends LockError {}

@@ -2,5 +2,5 @@
 
 export { default, ExecutionError, ResourceLockedError } from 'rlock-client/redlock';
 
-// The value that the tests expect under the name of a lock: here a hash, whose field is the holder.
+// The value that the tests expect under the name of a lock: here a hash with the holder as its field.
 export const holderOf = async (client, key) => (await client.hkeys(key))[0] ?? null;

@@ -247,7 +247,7 @@ fn vanish(shared: &Shared, random: &mut Random, _: u64) {
     }
 }
 
-/// Many locks whose leases end, and many tickets whose session ends by command or by its TTL.
+/// Many locks with leases that end, and many tickets of sessions that end by command or by their TTL.
 fn waves(shared: &Shared, random: &mut Random, _: u64) {
     let mut client = Client::connect(&shared.socket).expect("the server accepts connections");
     let mut last = Instant::now();

@@ -1,4 +1,4 @@
-//! A parsed address: its servers, the kind of set-up, and the login.
+//! A parsed address: its servers, the kind of setup, and the login.
 
 use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Options, Place};
 use std::fmt;
@@ -58,7 +58,7 @@ impl Address {
         }
     }
 
-    /// The same login at a server that this set-up has named, as `host:port` or as a path.
+    /// The same login at a server that this setup has named, as `host:port` or as a path.
     pub fn of_node(&self, named: &str) -> Self {
         let access = self.access().first().map(|access| (*access).clone()).unwrap_or_default();
         let place = match named.rsplit_once(':').map(|(host, port)| (host, port.parse())) {

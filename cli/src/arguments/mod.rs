@@ -35,7 +35,7 @@ pub struct Server {
     #[arg(short, long, global = true, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub url: Option<String>,
-    /// A file whose first line is the password [otherwise RLOCK_PASSWORD, then the file RLOCK_PASSWORD_FILE]
+    /// A file with the password as its first line [otherwise RLOCK_PASSWORD, then the file RLOCK_PASSWORD_FILE]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub password_file: Option<PathBuf>,
     /// With TLS: the authorities to trust, as PEM [otherwise this system's]
@@ -143,7 +143,7 @@ pub struct Once {
 /// secret as a password, so it is no argument: other users would see it.
 #[derive(Args, Debug)]
 pub struct Adopt {
-    /// The file whose first line is the text; -: stdin, of which CMD gets the rest [otherwise RLOCK_DETACHED]
+    /// The file with the text as its first line; -: stdin, and CMD gets the rest of it [otherwise RLOCK_DETACHED]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub text_file: Option<PathBuf>,
     #[command(flatten)]
@@ -197,7 +197,7 @@ pub struct Wish {
 // How a caller waits. No doc comment, which would become the command's.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Waiting {
-    /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: for ever]
+    /// How long to wait for the lock: 10s, 500ms, 5m; 0: do not wait [default: forever]
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = time)]
     pub wait: Option<Duration>,
     /// Give up at once if the lock is not free: the same as --wait 0
@@ -380,7 +380,7 @@ pub struct Top {
     /// Print a table at each interval instead, for files and programs
     #[arg(short, long)]
     pub batch: bool,
-    /// With --batch: end after N tables [default: go on for ever]
+    /// With --batch: end after N tables [default: go on forever]
     #[arg(short = 'n', long, value_name = "N", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What the doctor has read of a set-up. Where that failed, the reason is stored: only the check for unknown settings
+//! What the doctor has read of a setup. Where that failed, the reason is stored: only the check for unknown settings
 //! reports it.
 
 use crate::address::Way;

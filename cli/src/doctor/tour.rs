@@ -1,4 +1,4 @@
-//! Finds the members of a set-up from its address: masters from the sentinels or the cluster, and replicas from the
+//! Finds the members of a setup from its address: masters from the sentinels or the cluster, and replicas from the
 //! servers that know them. Then visits all of them at the same time.
 
 use super::reading::{Lines, Node, Reading, Sentinel};

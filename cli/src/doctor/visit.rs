@@ -140,13 +140,13 @@ fn harmless<'a>(command: &'static words::Command, nobody: &'a str) -> Vec<&'a st
     words
 }
 
-/// A lock that nobody has, nor will have, and a holder of that name.
+/// The name of a lock that no client has or will have, and of its holder.
 fn nobody() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("rlock-doctor:{}:{now}", std::process::id())
 }
 
-/// Not about the key, which is nobody's: a user's locks may have other names.
+/// Not about the key, which no client uses: a user's locks may have other names.
 fn is_about_the_command(why: &str) -> bool {
     why.starts_with("NOPERM") && why.contains("permissions to run the")
 }

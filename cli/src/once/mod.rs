@@ -1,4 +1,4 @@
-//! `rlock once`: one caller runs CMD, whose output is the answer for every caller.
+//! `rlock once`: one caller runs CMD, and its output is the answer for every caller.
 //!
 //! - The answer is printed only when it is stored: a caller that prints it has the same answer as all others.
 //! - CMD runs as in `rlock run`, except for its stdout.

@@ -1,7 +1,7 @@
 //! CMD's standard output, which becomes the answer.
 //!
 //! A task reads it while CMD runs, also while CMD is being ended: an unread pipe would stop CMD. The answer ends with
-//! CMD: a process that CMD left in the background may keep the pipe open for ever.
+//! CMD: a process that CMD left in the background may keep the pipe open forever.
 
 use crate::failure::Failure;
 use std::fs::File;

@@ -52,8 +52,8 @@ pub struct Step {
     pub hidden: usize,
 }
 
-/// The held locks of these servers whose names match the pattern, in the syntax of `SCAN`; at most `limit`. Other keys
-/// are skipped.
+/// The held locks of these servers with names that match the pattern, in the syntax of `SCAN`; at most `limit`. Other
+/// keys are skipped.
 pub async fn held(locks: &Locks, masters: &[Master], pattern: &[u8], limit: usize) -> Result<Held, Unanswered> {
     let mut search = Search::on(locks, masters, pattern);
     let mut held = Held::default();

@@ -1,4 +1,4 @@
-//! All clients' sessions, whose tickets wait.
+//! All clients' sessions: their tickets wait.
 
 use super::ask;
 use super::fields::{Fields, list};

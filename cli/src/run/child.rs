@@ -25,7 +25,7 @@ use tokio::process;
 pub struct Child {
     process: process::Child,
     id: Pid,
-    /// It leads its own process group, whose id is its own.
+    /// It leads its own process group, which has its id.
     leads: bool,
     ended: Option<u8>,
     terminal: Option<Terminal>,
@@ -95,7 +95,7 @@ impl Child {
         }
     }
 
-    /// Sends it to CMD, and to everything that CMD started, if that can be told from our own group.
+    /// Sends it to CMD, and to everything that CMD started, if that can be distinguished from our own group.
     pub fn send_to_all(&self, signal: Signal) {
         if self.leads {
             // While any process is left in the group, its id is not given to another, whether or not CMD is there.

@@ -53,7 +53,7 @@ impl Finding {
         Self { steps, held: Held::default(), search: None, round: HashSet::new(), hidden: false }
     }
 
-    /// Scans a bit further, and returns all that is known.
+    /// Scans a bit further, and returns everything that is known.
     pub async fn go_on(&mut self, locks: &Locks, masters: &[Master]) -> Result<Held, Unanswered> {
         match self.look(locks, masters).await {
             Err(error) if error.is_unavailable() => return Err(error),

@@ -1,5 +1,5 @@
 //! Queries the server repeatedly: the queues, the counters, the holders of the locks on the screen, everything about
-//! the lock whose details are shown, and, if requested, a bit more of the held locks.
+//! the lock with its details on the screen, and, if requested, a bit more of the held locks.
 //!
 //! The cost of one look is limited: QUEUES of 1,000, INFO, and an INSPECT with COUNT 1 of 50 locks, or of as many as
 //! are on the screen; held locks have their own limit (`held.rs`).
@@ -25,7 +25,7 @@ pub const DETAIL_MAX: usize = 200;
 pub struct Aim {
     /// The locks on the screen.
     pub visible: Vec<Vec<u8>>,
-    /// The lock whose details are shown.
+    /// The lock with its details on the screen.
     pub detail: Option<Vec<u8>>,
     /// Whether locks without waiters are requested.
     pub held: bool,

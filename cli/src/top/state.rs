@@ -85,7 +85,7 @@ pub struct Detail {
     pub first_line: usize,
 }
 
-/// Whether to break the lock whose details are shown.
+/// Whether to break the lock with its details on the screen.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The holders. Until the user has seen them, the question cannot be answered.

@@ -1,4 +1,4 @@
-//! If CMD requests the lock under which it runs, it would wait for itself for ever. So `rlock run`, and the output of
+//! If CMD requests the lock under which it runs, it would wait for itself forever. So `rlock run`, and the output of
 //! `rlock lock`, put the holder into CMD's environment.
 
 use super::{divided, limit};

@@ -1,4 +1,4 @@
-//! `rlock doctor`: a correct set-up is reported as such; each fault is found, and gone when the suggested line is sent.
+//! `rlock doctor`: a correct setup is reported as such; each fault is found, and gone when the suggested line is sent.
 
 use crate::pages::fence;
 use crate::support::{bare, rlock, run, taken};

@@ -137,7 +137,7 @@ fn ls_claims_nothing_of_keys_that_it_did_not_look_at() {
         let variables = [("RLOCK_URL", &address[..]), ("RLOCK_PASSWORD", "secret")];
         assert_eq!(remark(&server, &variables, ""), NOT_KNOWN, "{user}");
     }
-    // More keys than a glance sees, none of which matches.
+    // More keys than a glance sees, and none of them matches.
     client.run(&["EVAL", "for n = 1, 40000 do redis.call('SET', 'other:' .. n, 1) end", "0"]);
     client.say("CONFIG RESETSTAT");
     assert_eq!(remark(&server, &[], "'app:*'"), NOT_KNOWN.replace("a lock", "a lock that matches"));

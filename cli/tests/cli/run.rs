@@ -127,7 +127,7 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     assert!(client.everything().is_empty(), "no token was asked for");
 }
 
-/// Errors that only show at the start: a program whose loader is missing.
+/// Errors that only show at the start: a program without its loader.
 #[test]
 fn a_lock_is_given_back_if_cmd_does_not_start() {
     let server = Server::start();

@@ -76,7 +76,7 @@ fn the_grace_is_for_all_that_cmd_has_started() {
     assert_eq!(place.lines("log"), ["ready", "saved"]);
 }
 
-/// A process that left CMD's process group cannot be told from unrelated ones.
+/// A process that left CMD's process group cannot be distinguished from unrelated ones.
 #[test]
 fn what_has_gone_into_a_session_of_its_own_goes_on() {
     let server = Server::start();

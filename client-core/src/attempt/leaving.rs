@@ -1,4 +1,4 @@
-//! An attempt whose caller is gone, or whose time is over, leaves nothing behind. The server may still grant its
+//! If its caller is gone or its time is over, an attempt leaves nothing behind. The server may still grant its
 //! request, so the client waits for the reply or cancels the ticket, and releases what was granted or is in doubt.
 
 use super::super::pause::Pause;

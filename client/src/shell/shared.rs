@@ -171,7 +171,7 @@ impl Shared {
         (caller, telling)
     }
 
-    /// Steps the engine. Only in the process that opened the client: in a fork, its mutex may stay locked for ever.
+    /// Steps the engine. Only in the process that opened the client: in a fork, its mutex may stay locked forever.
     pub(crate) fn step(&self, event: Event<'_>) {
         self.step_for(event, None);
     }

@@ -31,7 +31,7 @@ async fn lateness<T>(limit: Duration, call: impl Future<Output = T>) -> (Duratio
     (took.saturating_sub(control), result)
 }
 
-/// Makes calls, all of which fail, until one of them is in time.
+/// Makes calls until one of them is in time. All fail.
 ///
 /// # Panics
 /// If none is.

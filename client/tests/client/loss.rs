@@ -143,7 +143,7 @@ async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
     loss_of(&guard).await
 }
 
-/// Within a time in which a lease has ended many times over: then the test fails instead of waiting for ever.
+/// Fails after several leases, instead of waiting forever.
 async fn loss_of(guard: &Guard) -> Loss {
     timeout(LEASE * 5, guard.lost()).await.expect("it is lost");
     guard.loss().expect("why it is lost")

@@ -1,4 +1,4 @@
-//! The example of a lock on a majority of several servers, some of which fail.
+//! The example of a lock on a majority of several servers, while some of them fail.
 
 use crate::support::{until, until_nothing_is_left, url};
 use redlock::Redlock;

@@ -17,7 +17,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A client whose runtime has ended.
+/// A client of a runtime that has ended.
 fn opened_elsewhere(server: &Server) -> Locks {
     runtime().block_on(Locks::options().lease(LEASE).connect_to(url(server))).unwrap()
 }

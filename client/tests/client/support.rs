@@ -89,7 +89,7 @@ pub fn rival_of(guard: &Guard, lock: Lock) -> Rival {
 }
 
 impl Rival {
-    /// Ends the tries, none of which has succeeded.
+    /// Ends the tries. None has succeeded.
     pub async fn has_failed(self) {
         self.0.abort();
         let end = self.0.await;

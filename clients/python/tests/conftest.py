@@ -87,7 +87,7 @@ def forked(child):
 
 
 def program(text, first=""):
-    """Another process, whose output can be read. `first` runs before anything is imported."""
+    """Another process with readable output. `first` runs before anything is imported."""
     text = textwrap.dedent(first) + HEADER + textwrap.dedent(text)
     return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

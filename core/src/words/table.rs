@@ -32,7 +32,7 @@ pub enum Audience {
     Services,
     /// Clients that only look.
     Onlookers,
-    /// Operators, who may take a lock away from its holder. In none of the categories that services get, such as `write`.
+    /// Operators: they may take a lock away from its holder. In none of the categories that services get, such as `write`.
     Operators,
 }
 

@@ -64,7 +64,7 @@ const ANSWERS: [&[u8]; 3] = [b"", b"42", b"\r\n\0\xff"];
 
 const HOLDERS: [&str; 3] = ["ann:1", "bob:1", "cid:7"];
 
-/// Histories that favour one kind, since mixing kinds is refused and would soon be all that happens.
+/// Histories that favour one kind, since mixing kinds is refused, and soon nothing else would happen.
 fn history<const N: usize>(kinds: [Side; N]) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(kinds), 1..120)
 }
@@ -131,7 +131,7 @@ impl Lock {
         self.keyspace.entries(0).collect()
     }
 
-    /// In one step: first all that is in the lock's own key.
+    /// In one step: first everything in the lock's own key.
     fn apply<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>) {
         self.apply_with(all, None);
     }

@@ -2,8 +2,8 @@
 //! clock that the test moves, against a naive list of waiters.
 //!
 //! What must be true: a lock has one holder; a set gets all of its locks or none, and holds none while it waits; single
-//! waiters of a lock are served in the order of coming; no set is passed more than four times; and when everything is
-//! done that can be done, nobody sleeps who may have all that it waits for.
+//! waiters of a lock are served in the order of coming; no set is passed more than four times; and when nothing
+//! more can be done, no waiter sleeps that could have all of its locks.
 
 mod work;
 mod world;
@@ -24,7 +24,7 @@ const SESSION: &[u8] = b"0123456789abcdef";
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Asks for the locks of which the bits are set.
+    /// Asks for the locks with set bits.
     Ask {
         keys: u8,
         lease: i64,
@@ -257,7 +257,7 @@ impl Play {
         }
     }
 
-    /// A request has got all that it asked for, just now.
+    /// A request has just got all of its locks.
     fn granted(&mut self, granted: &Waiter) {
         let begun: Vec<_> = self.world.watcher.begun.borrow_mut().drain(..).collect();
         for key in &granted.keys {

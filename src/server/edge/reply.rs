@@ -36,7 +36,7 @@ impl Reply {
     }
 }
 
-/// The reply to a client whose acquire has this outcome.
+/// The reply to an acquire with this outcome.
 ///
 /// # Errors
 /// The error reply, for an outcome that is one.

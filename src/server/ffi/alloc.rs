@@ -141,7 +141,7 @@ mod tests {
     use std::collections::HashMap;
 
     /// The minimum that a server may give: blocks that are aligned as badly as is allowed, move whenever they can, and
-    /// whose bytes are another's at once.
+    /// are reused at once.
     #[derive(Default)]
     struct Worst {
         sizes: RefCell<HashMap<usize, usize>>,

@@ -111,7 +111,7 @@ impl Context {
     }
 
     /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
-    /// not those of a transaction that paused them itself. A key whose time is over is then hidden but still there,
+    /// not those of a transaction that paused them itself. After its time a key is then hidden but still there,
     /// and the server aborts if it is created again. So any code that may create a key asks here first.
     #[must_use]
     #[allow(clippy::unused_self, reason = "there is no pause without a server that calls")]

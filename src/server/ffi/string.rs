@@ -19,7 +19,7 @@ impl<'a> Str<'a> {
     /// The arguments of a command, the command's own name first, read in place.
     ///
     /// # Safety
-    /// `strings` must be null, or `count` valid string pointers that live, and whose strings live, for `'a`.
+    /// `strings` must be null, or `count` valid string pointers that live, like their strings, for `'a`.
     pub unsafe fn arguments(strings: *mut *mut RedisModuleString, count: i32) -> &'a [Self] {
         // A module that is loaded without arguments gets no array at all.
         if strings.is_null() {

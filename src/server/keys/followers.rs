@@ -10,7 +10,7 @@
 //! change of role counts like a fork. In a cluster everything is always replicated: slots move in other ways, too.
 //!
 //! The server looks each command up by name when it is replicated, and loses it without an error if it is not there; so a
-//! server whose configuration has renamed one must not load the module: [`missing_command`] finds it.
+//! server that has renamed one by its configuration must not load the module: [`missing_command`] finds it.
 
 use super::kept::{self, kept};
 use crate::server::ffi::api::{api, flag, missing};
@@ -123,7 +123,7 @@ pub fn begin_to_tell() {
 /// Learns how to replicate, and subscribes to news of followers.
 ///
 /// # Errors
-/// If the server refuses: without news of forks nothing may ever be left out.
+/// If the server refuses: without news of forks no command may be left out.
 pub fn subscribe(context: &Context) -> Result<(), String> {
     kept().restores.set(knows(context, c"RESTORE"));
     if this_server::is_in_cluster() {

@@ -229,7 +229,7 @@ impl LockRecord<'_> {
     }
 
     /// Whether an absent derived key is at no other node. While a slot moves, the server sends a client to where the lock is, and
-    /// other keys may be elsewhere. The server is asked for two keys, the second of which no client creates: one key alone would
+    /// other keys may be elsewhere. The server is asked for two keys, and no client creates the second: one key alone would
     /// not show it.
     fn is_here(&self, derived: Str<'_>) -> bool {
         let second = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);

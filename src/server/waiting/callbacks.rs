@@ -321,8 +321,8 @@ fn stop_listening_if_due(context: &Context) {
     }
 }
 
-/// Closes clients that are still connected but whose reply the server has lost: they would take the next reply for the
-/// answer to their wait.
+/// Closes clients that are still connected after the server has lost their reply: they would take the next reply for
+/// the answer to their wait.
 fn close_unanswered(context: &Context) {
     let unanswered = std::mem::take(&mut state::get().clients.borrow_mut().unanswered);
     for number in unanswered.into_iter().filter(|_| this_server::loses_replies()) {
@@ -386,7 +386,7 @@ fn stop_waiting(context: &Context, client: ClientKey, waits_for: WaitsFor) -> Op
     engine.stop_waiting(waits_for, context.now(), |other| other.key() == client)
 }
 
-/// CLIENT UNBLOCK … TIMEOUT: the reply is that of a wait whose time is up.
+/// CLIENT UNBLOCK … TIMEOUT: the reply is that of a wait after its time.
 ///
 /// # Safety
 /// To be called by the server, with the context of a blocked client.

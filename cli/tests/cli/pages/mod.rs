@@ -170,7 +170,7 @@ impl Ground {
         run(self.place.of(command))
     }
 
-    /// Runs the lines, none of which may fail, and compares the replies on the page. Returns their number.
+    /// Runs the lines and compares the replies on the page. None may fail. Returns their number.
     fn run(&mut self, text: &str) -> usize {
         let steps = steps(text);
         let script: String = steps.iter().map(|(line, _)| format!("{}\nprintf '\\0'\n", self.here(line))).collect();

@@ -318,7 +318,7 @@ impl Adapter {
             let _ = end.map(|end| end.send("closed"));
             let _ = task.await;
         }
-        // What is dropped is released, and has been by then.
+        // Dropping a guard releases its lock, and `settle` waits for that.
         self.held.borrow_mut().clear();
         locks.settle().await;
         Ok(json!({}))

@@ -25,7 +25,7 @@ fn wait_for_all(client: &Adapter, eye: &mut Client) -> Vec<u64> {
     waits.collect()
 }
 
-/// All values go to all callers, whose own work never begins.
+/// All values go to all callers: their own work never begins.
 fn all_are_given(client: &Adapter, waits: Vec<u64>, eye: &mut Client) {
     (0..KEYS).for_each(|number| answer_by_hand(eye, &key(number), &number.to_string()));
     for (number, id) in waits.into_iter().enumerate() {

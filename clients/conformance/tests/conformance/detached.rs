@@ -185,7 +185,7 @@ pub fn a_hold_of_a_process_that_is_killed(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// A lock whose lease has ended, or that another holder has now, cannot be adopted.
+/// A lock cannot be adopted after its lease, or if another holder has it now.
 pub fn a_hold_that_has_ended(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);

@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// The longest pause before a client leads again, after an error or a loss.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A client whose locks have that lease.
+/// A client with that lease for its locks.
 fn open(world: &World, server: &Server) -> Adapter {
     world.open(with(at(server.port()), json!({"lease": 3_000})))
 }

@@ -185,7 +185,7 @@ pub fn work_that_ends_after_its_lock_is_broken(world: &World) {
     }
 }
 
-/// The callers of a process whose leader has lost the lock ask again: one of them works.
+/// If the leader of a process loses the lock, its callers ask again: one of them works.
 pub fn callers_next_to_a_leader_that_loses(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let leads = begin_once(&client, "a", json!({"lease": 600_000}));

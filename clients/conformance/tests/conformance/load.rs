@@ -1,6 +1,6 @@
 //! How late this machine lets its sleepers wake.
 //!
-//! Work that is due at a time needs some processes in turn, each of which may have to wait for a processor. So each
+//! Work that is due at a time needs some processes in turn, and each may have to wait for a processor. So each
 //! bound is allowed a few times what a sleeper was late meanwhile; on a quiet machine that is next to nothing.
 
 use std::sync::{LazyLock, Mutex, PoisonError};

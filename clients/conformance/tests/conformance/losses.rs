@@ -50,7 +50,7 @@ pub fn a_lock_that_is_broken(world: &World) {
     give_back(&mut eye, "a");
 }
 
-/// The server says why a lock is lost. The client passes that on: as news to a holder whose lease it renews, and as the
+/// The server says why a lock is lost. The client passes that on: as news to a holder with a renewed lease, and as the
 /// answer to a release that comes before the next renewal.
 pub fn why_it_is_lost(world: &World) {
     let (_server, mut eye, client) = world.with_client();
@@ -134,7 +134,7 @@ fn late_answers(world: &World, lease: Value) {
     client.until_lost("a");
 }
 
-/// The same for a grant after a wait, whose time the client does not know. Nothing arrives from the client any more, so no
+/// The same for a grant after a wait: the client does not know its time. Nothing arrives from the client any more, so no
 /// renewal can make up for it.
 pub fn a_grant_that_is_told_late(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));

@@ -1,4 +1,4 @@
-//! What each client promises, tried on the client of each language: a trial for each scenario and client, whose name is
+//! What each client promises, tried on the client of each language: a trial for each scenario and client, with the name
 //! `client::subject::scenario`.
 //!
 //! - `RLOCK_ADAPTERS`: the clients, as `name=command`, one on each line or with semicolons between them; Rust's alone

@@ -144,7 +144,7 @@ fn nine_are_busy(client: &rlock_conformance::Adapter) {
     }
 }
 
-/// The first caller of the process and nine more, whose own work never begins.
+/// The first caller of the process and nine more: their own work never begins.
 fn all_are_given(value: &str, client: &rlock_conformance::Adapter, first: u64, finish: impl FnOnce()) {
     let others: Vec<_> = (0..9).map(|_| ask_once(client, "a", json!({}))).collect();
     // So that they were read before.

@@ -231,7 +231,7 @@ pub fn end_sessions(eye: &mut Client) {
     }
 }
 
-/// Waits until the lock goes from this holder, whose process is dead. Returns when its lease has ended.
+/// Waits until the lock goes from this holder after its process has died. Returns when its lease has ended.
 pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
     // A request that the process has sent last may still make the lease longer.
     let mut end = 0;

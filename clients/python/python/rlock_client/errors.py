@@ -39,7 +39,7 @@ class Lost(LockError):
 
 
 class InDoubt(Lost):
-    """Of a release whose reply is lost: the lock may have been held until then, or not."""
+    """The reply to the release is lost: the lock may have been held until then, or not."""
 
 
 class Unavailable(LockError, ConnectionError):

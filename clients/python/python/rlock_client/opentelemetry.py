@@ -28,7 +28,7 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> LocksT:
-    """The same client, whose locks are measured from now on."""
+    """The same client: its locks are measured from now on."""
     tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
     meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
     waits = meter.create_histogram("rlock.wait.duration", "s", "How long a lock was waited for")

@@ -339,7 +339,7 @@ class AsyncLock(_LockBase):
 
 
 class Redis(redis.client.Redis):
-    """A client of redis-py whose `lock` is the one above: for libraries that take the class of a client, not of a lock."""
+    """A client of redis-py with the `lock` above: for libraries that take the class of a client, not of a lock."""
 
     lock = partialmethod(redis.client.Redis.lock, lock_class=Lock)
 

@@ -66,7 +66,7 @@ impl Play {
         if wish(asked) == wish(asking) { Use::Same } else { Use::Other }
     }
 
-    /// The leases of two sessions of one name differ, so that their tickets can be told apart in the queue.
+    /// The leases of two sessions of one name differ, so that their tickets differ in the queue.
     pub fn ask_by_new_ticket(&mut self, of: &str, mut asking: Asking) {
         let Some(session) = self.sessions.get(of) else {
             return self.ask(&asking, Some((of, &format!("{of}-0"))));

@@ -103,7 +103,7 @@ impl Play {
         }
     }
 
-    /// Only grants whose client was gone before its reply was sent.
+    /// Only grants to a client that was gone before its reply was sent.
     fn given_back(&mut self, lock: usize, holder: &str, side: Side) {
         let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
         self.granted_to_the_dead.remove(of_the_dead.unwrap_or_else(|| panic!("{holder}'s lock is released by nobody")));

@@ -1,9 +1,9 @@
-//! Every history of so many steps in a small world, where random ones may miss one: all that three holders, two locks and
-//! a session with its tickets can do, in every order, with turns that end early, leases that end, keys that others delete,
+//! Every history of so many steps in a small world, where random ones may miss one: everything that three holders, two locks
+//! and a session with its tickets can do, in every order, with turns that end early, leases that end, keys that others delete,
 //! clients that are gone, pauses and changes of role.
 //!
-//! Two histories that lead to the same state are one from there on, so the number of states grows slowly. A state is all
-//! that the table keeps, the keys, and what is under way; numbers count by their order and times by what is left, as
+//! Two histories that lead to the same state are one from there on, so the number of states grows slowly. A state is
+//! what the table keeps, the keys, and what is under way; numbers count by their order and times by the time left, as
 //! nothing else matters of them. What the reference remembers beyond that is not part of it.
 //!
 //! In each state everything is checked that is checked in random histories; and that every waiter still gets the lock
@@ -179,7 +179,7 @@ fn state(play: &Play) -> u64 {
     hasher.finish()
 }
 
-/// Numbers whose order alone matters are replaced by their places in it, and times by the time left.
+/// If only the order of numbers matters, they are replaced by their places in it; times by the time left.
 fn canonical(text: &str, now: i64) -> String {
     let (mut pieces, mut numbers) = (Vec::new(), [const { Vec::new() }; 4]);
     let (mut word, mut rest) = ("", text);

@@ -64,12 +64,12 @@ enum Step {
         lease: i64,
     },
     Events(EventsAsked),
-    /// Takes tickets back, of all that were asked for so far.
+    /// Cancels tickets, new or old.
     Cancel {
         session: usize,
         tickets: Vec<usize>,
     },
-    /// CLIENT UNBLOCK of a client whose CANCEL is under way; or it dies.
+    /// CLIENT UNBLOCK of a client during its CANCEL; or it dies.
     GiveUpCancel {
         cancel: usize,
     },

@@ -6,7 +6,7 @@ use super::{Ack, EventsAsked, Step, play};
 use crate::permit;
 use rlock_core::lock::{Outcome, Side};
 
-/// Ann has the lock, bob and cid wait; ann's release grants it to bob, whose client is gone before its reply is sent.
+/// Ann has the lock, bob and cid wait; ann's release grants it to bob, but his client is gone before its reply is sent.
 fn bob_dies_before_being_told(paused: bool) {
     let mut play = Play::new();
     for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
@@ -84,7 +84,7 @@ fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
     play.end();
 }
 
-/// The last waiter is dismissed by the very command that comes to wait, and this is all that its turn allows.
+/// The last waiter is dismissed by the very command that comes to wait, and its turn allows no more.
 #[test]
 fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
     play(&[

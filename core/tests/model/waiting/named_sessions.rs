@@ -109,7 +109,7 @@ fn a_grant_outlives_its_session_told_or_not() {
     }
 }
 
-/// The event goes on saying what is left of the lease, which bob makes shorter.
+/// The event always has the time left of the lease, which bob makes shorter.
 #[test]
 fn what_is_left_of_a_lease_is_told_as_it_is_then() {
     let history = [calls(0), ask(ANN, Side::Plain, None), ask_by_ticket(0, BOB, Side::Plain), release(ANN)];

@@ -3,8 +3,8 @@
 //! when it is attended.
 //!
 //! Three things stand in no contract, and are here as they were decided: a call of a session that seems to read nothing
-//! waits for a few ms only; what was sent before a take-over is answered empty; and a session whose end a server finds
-//! late, since it stalled, has some time more.
+//! waits for a few ms only; what was sent before a take-over is answered empty; and a session has some time
+//! more if a server finds its end late, since it stalled.
 
 use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::NoSession;
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// The server has done all that it had to do.
+    /// The server has done everything that it had to do.
     pub fn server_is_done(&mut self) {
         self.is_reprieved = self.reprieve > self.seen + self.ttl;
     }
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// The server comes to its own work, after all that it has been sent.
+    /// The server comes to its own work, after everything that was sent to it.
     pub fn turn(&mut self) {
         for (_, what) in self.cut_off.iter_mut().filter(|(_, what)| *what == CutOff::Answered) {
             *what = CutOff::Past;

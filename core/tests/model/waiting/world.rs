@@ -1,4 +1,4 @@
-//! The world of the histories: the memory host with two locks, and all that the engine does on it, in its order.
+//! The world of the histories: the memory host with two locks, and everything that the engine does on it, in its order.
 //!
 //! The checks read these notes. So they see each grant as it was at its moment, not as it looks after the whole step.
 
@@ -32,7 +32,7 @@ pub const PAUSED_MS: i64 = 20;
 /// The most blocked clients.
 pub const MOST: usize = 6;
 
-/// The most tickets that wait or whose event is not acknowledged.
+/// The maximum number of tickets that wait or have an event without an acknowledgement.
 const MOST_TICKETS: usize = 8;
 
 pub type World = Memory<Seen>;
@@ -82,7 +82,7 @@ pub enum Happening {
     CancelAnswered(u64, Vec<Cancelled>),
     /// A session is no more.
     SessionEnded(&'static str),
-    /// A grant whose client was gone before its reply was sent is released.
+    /// A grant to a client that was gone before its reply was sent is released.
     GivenBack(usize, &'static str, Side),
     /// A session's call is to be answered.
     Woken(u64),
@@ -247,7 +247,7 @@ impl Seen {
         self.happens(Happening::Granted(Granting { lock, holder, was_inside, held, taken, token }));
     }
 
-    /// The tickets to be taken back that wait, or whose event is kept.
+    /// The tickets to be cancelled that wait, or have a stored event.
     fn used(&self, engine: &Engine<Client>) -> Vec<Named> {
         let wish = Wish { holder: &b""[..], side: Side::Plain, lease: Lease::from_ms(1).unwrap(), fenced: false };
         let is_used = |named: &&Named| {

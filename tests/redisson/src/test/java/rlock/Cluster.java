@@ -61,7 +61,7 @@ final class Cluster {
         }
     }
 
-    /** Returns once it has all that its master has, and all know that it is one. */
+    /** Returns once it has everything that its master has, and all know that it is a replica. */
     Node withReplicaOf(Node master) {
         Node replica = node();
         replicas.add(replica);
@@ -96,7 +96,7 @@ final class Cluster {
         }).findFirst().orElseThrow();
     }
 
-    /** A key's slot, with all that is in it. */
+    /** A key's slot, with its keys. */
     void move(String key, Node from, Node to) {
         try (Native source = from.client(); Native target = to.client()) {
             String slot = " " + source.say("CLUSTER KEYSLOT " + key);

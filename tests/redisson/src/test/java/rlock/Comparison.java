@@ -31,7 +31,7 @@ final class Comparison {
     private boolean leasesMayStay;
 
     /**
-     * Of sides of which the first may leave a lease alone at a release, where the second restarts it. The second lock
+     * At a release the first side may leave a lease alone, and the second restarts it. The second lock
      * then gets the lease of the first, or they would differ from there on: by a whole lease, if a writer had added it.
      */
     Comparison withLeasesThatStay(boolean mayStay) {
@@ -89,7 +89,7 @@ final class Comparison {
     }
 
     /**
-     * Two releases of which {@link KnownDefectsTest} shows how they differ: of a read inside a write that leaves other
+     * {@link KnownDefectsTest} shows how these two releases differ: of a read inside a write that leaves other
      * reads (R3), and, in a Redisson without an unlock latch, of a read-write lock that is gone (R5).
      */
     private boolean isKnownDifference(Kind kind, long thread) {

@@ -45,7 +45,7 @@ class DeadJvmTest {
     /**
      * Waits for a lock of the killed JVM.
      *
-     * @return by how many ms it was granted later than another lock whose lease ended at the same time; both by the
+     * @return by how many ms it was granted later than another lock with a lease that ended at the same time; both by the
      *     server's clock, so that a busy machine is as late with both
      */
     private static double lateness(String name, Process service) throws Exception {

@@ -17,7 +17,7 @@ final class Sentinels {
     private static final String HURRY = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 200 ASK-PERIOD 200 "
             + "PUBLISH-PERIOD 1000 TILT-TRIGGER 60000";
 
-    /** Sentinels agree in steps, each of which may have to be made again. */
+    /** Sentinels agree in steps, and may have to repeat each. */
     private static final Duration UNTIL_AGREED = Duration.ofSeconds(90);
 
     private final List<Node> sentinels;
@@ -77,7 +77,7 @@ final class Sentinels {
         }
     }
 
-    /** By a connection of its own each time, since a sentinel closes all of a server whose role it changes. */
+    /** By a connection of its own each time, since a sentinel closes all of a server when it changes its role. */
     private static boolean says(Node node, String line) {
         try (Native client = node.client()) {
             return ("" + client.say("INFO replication")).contains(line);

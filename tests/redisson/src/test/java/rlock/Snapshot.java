@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * All that a lock has stored: its hash, the leases of its read holds, its fencing counter. Each key with its name, in
+ * Everything that a lock has stored: its hash, the leases of its read holds, its fencing counter. Each key with its name, in
  * which the lock's own name is replaced by NAME, its type and value byte for byte, and when it expires.
  *
  * <p>The unlock latch is left out: Redisson deletes it some time after the unlock, and only Redisson has one.

@@ -98,7 +98,7 @@ class WakeUpTest {
     }
 
     /**
-     * Java sleeps for as long as the lease that it was told. It is notified of a hand-over to a lease that ends sooner, so that
+     * Java sleeps for as long as the lease in the reply. It is notified of a hand-over to a lease that ends sooner, so that
      * it does not sleep on when that one's holder dies.
      */
     @Test

@@ -78,7 +78,7 @@ final class WrappedAdapter {
 
     private static final List<String> REFUSED = List.of("max_waiters", "owner", "replicas");
 
-    /** What the server says of which Redisson makes no exceptions of their own, or others when it connects. */
+    /** Error replies without an exception of their own in Redisson, or with another one when it connects. */
     private static final Map<String, String> BY_CODE = Map.of("NOAUTH", "no-right", "WRONGPASS", "no-right",
             "NOPERM", "no-right", "WRONGKIND", "wrong-kind", "DEADLOCK", "deadlock", "QUEUEFULL", "queue-full");
 

@@ -21,7 +21,7 @@ import org.redisson.api.RedissonClient;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
-/** The longest times that Java can express, each of which means "forever", and what cannot be meant. */
+/** The longest times that Java can express all mean "forever"; and times that make no sense. */
 class WrappedLimitsTest {
     private static final Duration FOR_EVER = ChronoUnit.FOREVER.getDuration();
 

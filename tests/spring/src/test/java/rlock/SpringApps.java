@@ -20,7 +20,7 @@ final class SpringApps implements AutoCloseable {
     static class Automatic {
     }
 
-    /** With all that is automatic, and these, but without the web. */
+    /** With everything that is automatic, and these, but without the web. */
     ConfigurableApplicationContext start(Node node, Map<String, ?> properties, Class<?>... beans) {
         return start(node, WebApplicationType.NONE, null, properties, beans);
     }

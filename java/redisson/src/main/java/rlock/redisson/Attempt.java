@@ -16,8 +16,8 @@ import org.redisson.client.RedisTimeoutException;
 /**
  * One attempt to acquire a lock, or several all or none: tried once, then waited for by a ticket.
  *
- * <p>It is over when its outcome is complete, whoever completes it: the caller can cancel it, or be interrupted. What comes
- * after that is released, so each step first checks whether a caller still wants it.
+ * <p>It is over when its outcome is complete. The caller can complete it too: it can cancel it, or be interrupted.
+ * What comes after that is released, so each step first checks whether a caller still wants it.
  *
  * <p><b>A wait asks for a short lease</b>: a machine that vanishes keeps the lock from the next waiter for that long, with
  * each of its waits.
@@ -60,7 +60,7 @@ final class Attempt<T> {
     /** The server says itself that the time is up. If it does not, it is up here a little later. */
     private static final long GRACE_MS = 50;
 
-    /** A request whose reply is lost is asked again if the server answers another one within this time. */
+    /** A request is sent again after its reply is lost, if the server answers another one within this time. */
     private static final long SIGN_OF_LIFE_MS = 500;
 
     private static final long PAUSE_MS = 50;
@@ -73,7 +73,7 @@ final class Attempt<T> {
     private final Locks locks;
     private final List<Hold.Id> ids;
 
-    /** Of one of the locks, all of which are at one place. */
+    /** Of one of the locks: all are at one place. */
     private final String key;
     private final Terms terms;
     private final Function<Grant, T> meaning;
@@ -188,7 +188,7 @@ final class Attempt<T> {
 
     /**
      * What it is granted from now on is released, as it was granted. A request of the same holder in between would be
-     * granted on top of it, and the two could not be told apart. One that has sent nothing ends here: it waits for those
+     * granted on top of it, and the two could not be distinguished. One that has sent nothing ends here: it waits for those
      * before it itself, so a request behind it would wait forever.
      */
     private void abandoned() {

@@ -10,7 +10,7 @@ import java.util.concurrent.CompletableFuture;
  * What one thread holds of one side of one lock, as far as this process knows: how often, with which leases, until
  * when.
  *
- * <p>A request whose reply never came may have taken the lock all the same. Then there is a doubt, and the last unlock
+ * <p>A request without a reply may have taken the lock all the same. Then there is a doubt, and the last unlock
  * releases everything. Changed only inside {@link Holds#with}.
  */
 final class Hold {
@@ -84,7 +84,7 @@ final class Hold {
     private int attempts;
     private int releases;
 
-    /** Renewals by the watchdog: those under way, and all that there were. */
+    /** Renewals by the watchdog: those under way, and their total number. */
     private int renewals;
     private long begun;
 

@@ -10,7 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** All that this process holds, and nothing that it does not: a hold that is over is forgotten. */
+/** Every hold of this process, and no other: a hold that is over is forgotten. */
 final class Holds {
     private final ConcurrentHashMap<Hold.Id, Hold> all = new ConcurrentHashMap<>();
 
@@ -49,7 +49,7 @@ final class Holds {
         });
     }
 
-    /** All that there are just now. */
+    /** All current ones. */
     Set<Hold.Id> ids() {
         return all.keySet();
     }

@@ -116,7 +116,7 @@ final class InMemoryHolds {
         }
     }
 
-    /** Null if there is none. Holds whose lease is over end here: each question asks this first. */
+    /** Null if there is none. Holds end here after their lease: each question asks this first. */
     private Hold hold(Side side, long thread) {
         for (Iterator<Hold> each = holds.iterator(); each.hasNext();) {
             Hold hold = each.next();

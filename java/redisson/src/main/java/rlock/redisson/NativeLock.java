@@ -243,7 +243,7 @@ class NativeLock implements RLock, Watched {
         getUnwrapped(server, locks.end(server, id(thread)));
     }
 
-    /** The same with our own exceptions as they are: Redisson wraps all that are not its own. */
+    /** The same with our own exceptions as they are: Redisson wraps every one that is not its own. */
     static <T> T getUnwrapped(Server server, CompletableFuture<T> future) {
         try {
             return getUnwrapped(server, future, false);

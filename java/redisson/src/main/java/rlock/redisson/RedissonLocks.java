@@ -125,8 +125,8 @@ public interface RedissonLocks {
     RReadWriteLock getReadWriteLock(CommonOptions options);
 
     /**
-     * Redisson's own fair lock, whose queue no RLOCK command knows; or, with {@link Options#fairIsNative}, the plain
-     * lock, which is fair already.
+     * Redisson's own fair lock, with a queue that no RLOCK command knows; or, with {@link Options#fairIsNative}, the
+     * plain lock, which is fair already.
      *
      * @param name as for {@code RedissonClient.getFairLock}
      * @return of that name
@@ -515,7 +515,7 @@ public interface RedissonLocks {
         }
 
         /**
-         * {@code getFairLock} returns the plain lock, whose queue is in the server and is first come, first served. Only
+         * {@code getFairLock} returns the plain lock: its queue is in the server, and is first come, first served. Only
          * if all clients of these locks do so: Redisson's own fair lock and this one do not keep each other's order.
          *
          * @return a changed copy

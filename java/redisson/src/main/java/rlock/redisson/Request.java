@@ -39,7 +39,7 @@ final class Request {
         return with("WAIT", waitMs, "SESSION", session, ticket);
     }
 
-    /** @param leaseMs with which the lease of what is left restarts; 0: it goes on */
+    /** @param leaseMs the lease restarts with this time for the remaining holds; 0: it goes on */
     static Request release(Hold.Id id, boolean all, long leaseMs) {
         Request request = new Request("RLOCK.RELEASE", id.key, id.holder);
         if (id.side.word != null) {

@@ -2,7 +2,7 @@ package rlock.redisson;
 
 import org.redisson.client.RedisException;
 
-/** A master does not know the RLOCK commands, or not all that are needed. */
+/** A master does not know the RLOCK commands, or lacks one that is needed. */
 public class RlockMissingException extends RedisException {
     private static final long serialVersionUID = 1;
 

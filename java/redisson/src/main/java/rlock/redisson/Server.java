@@ -53,9 +53,9 @@ import org.redisson.misc.CompletableFutureWrapper;
  *
  * <p>Redisson's public API has no way to send a command that it does not know. Its executor has, and brings routing,
  * redirections, failover and time limits with it, so that a lost server looks to a service as it always did. Two things
- * it would do wrong. It sends a command again whose reply is late, which for an acquire is a second hold: here a
- * command says of itself that it must not be. And a poll would keep one of its pool's connections: here it has its own,
- * made by the same client of the node, so with the same address, credentials and TLS.
+ * it would do wrong. If a reply is late it sends the command again, which for an acquire is a second hold: here a
+ * command says of itself that it must not be sent again. And a poll would keep one of its pool's connections: here it
+ * has its own, made by the same client of the node, so with the same address, credentials and TLS.
  */
 final class Server {
     /** Before Java 16 a future's own wait forgets an interrupt that comes with its result; a latch's does not. */
@@ -471,8 +471,8 @@ final class Server {
 
     /**
      * Waits until the replicas have what was written to a lock, as Redisson does after each of its own: not on a single
-     * server, and for as many as there are. Sent behind a renewal on the same connection, since what is confirmed is
-     * all that came before. Fails if no replica has it, unless the service has said that it does not matter.
+     * server, and for as many as there are. Sent behind a renewal on the same connection, since the replicas
+     * confirm everything that came before. Fails if no replica has it, unless the service has said that it does not matter.
      *
      * @return whether it was held, as far as the renewal tells
      */

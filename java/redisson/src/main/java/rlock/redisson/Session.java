@@ -263,7 +263,7 @@ final class Session {
             return;
         }
         if (events.isEmpty()) {
-            // So is a poll answered whose session an operator has ended.
+            // This is also the answer to a poll after an operator has ended its session.
             converse(on);
         } else {
             poll(on, true);
@@ -277,7 +277,7 @@ final class Session {
             for (Object each : events) {
                 List<?> event = (List<?>) each;
                 long sequence = ((Number) event.get(0)).longValue();
-                // Events of a former connection, whose acknowledgement was lost, come again.
+                // Events of a former connection come again if their acknowledgement was lost.
                 if (sequence <= acknowledged) {
                     continue;
                 }

@@ -45,7 +45,7 @@ final class Watchdog {
         this.lost = lost;
     }
 
-    /** After each grant, of which less may be left than a whole lease: then it is renewed soon. */
+    /** After each grant. Less than a whole lease may be left of it: then it is renewed soon. */
     void watch(Hold.Id id) {
         long leftMs = remainingMs(id);
         schedule(id, leftMs > id.leaseMs / 2 ? id.leaseMs / 3 : leftMs / SOON_IN_A_REST);

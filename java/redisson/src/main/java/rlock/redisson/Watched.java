@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 
-/** A lock of which this process knows what it holds. */
+/** A lock: this process knows what it holds of it. */
 interface Watched {
     /** How long this thread's hold is guaranteed. */
     long remainingMs(long thread);

@@ -14,7 +14,7 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
- * A transaction that has committed or rolled back, whose callbacks run on this thread now. Its connection is still bound
+ * A transaction that has committed or rolled back. Its callbacks run on this thread now. Its connection is still bound
  * to the thread, and what is written to it commits when the callbacks have ended: after the release of their locks. So
  * it is suspended while such a callback has a lock.
  */

@@ -27,7 +27,7 @@ final class Later {
                 && Arrays.stream(returned.getGenerics()).anyMatch(Later::isIn);
     }
 
-    /** Kotlin compiles a suspend function to a method whose last parameter is a continuation. */
+    /** Kotlin compiles a suspend function to a method with a continuation as its last parameter. */
     static boolean isSuspending(Method method) {
         Class<?>[] parameters = method.getParameterTypes();
         return parameters.length > 0

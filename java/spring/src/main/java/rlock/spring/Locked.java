@@ -32,7 +32,7 @@ public @interface Locked {
     String value();
 
     /**
-     * Of which kind the lock is.
+     * The kind of the lock.
      *
      * @return a plain lock unless said otherwise
      */
@@ -61,7 +61,7 @@ public @interface Locked {
      */
     boolean insideTransaction() default false;
 
-    /** Of which kind a lock is. */
+    /** The kind of a lock. */
     enum Kind {
         /** {@code getLock}. */
         PLAIN,

@@ -29,7 +29,7 @@ import org.springframework.transaction.ConfigurableTransactionManager;
 @Import(LockedAutoConfiguration.Proxies.class)
 public class LockedAutoConfiguration {
 
-    /** Outside of transactions and caches, whose order is Integer.MAX_VALUE; inside of security, whose orders are low. */
+    /** Outside of transactions and caches, with the order Integer.MAX_VALUE; inside of security, with low orders. */
     static final int ORDER = Integer.MAX_VALUE - 1000;
 
     /** Spring makes one. */
@@ -81,7 +81,7 @@ public class LockedAutoConfiguration {
         };
     }
 
-    /** The same as for transactions: what makes proxies is there once, and Spring Boot decides of which kind they are. */
+    /** The same as for transactions: what makes proxies is there once, and Spring Boot decides their kind. */
     static class Proxies implements ImportBeanDefinitionRegistrar {
         @Override
         public void registerBeanDefinitions(AnnotationMetadata importing, BeanDefinitionRegistry registry) {

@@ -8,7 +8,7 @@ import rlock.redisson.RlockMissingException;
 final class MissingModule extends AbstractFailureAnalyzer<RlockMissingException> {
     @Override
     protected FailureAnalysis analyze(Throwable failure, RlockMissingException missing) {
-        // Behind the colon is all that Redisson knows of the connection.
+        // Behind the colon is what Redisson knows of the connection.
         return new FailureAnalysis("rlock: " + missing.getMessage().replaceFirst("(?s):.*", "."),
                 "Load the module on every master, or set rlock.required=false to use Redisson's own locks without it.",
                 missing);

@@ -38,7 +38,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
     /**
      * With the usual prefix.
      *
-     * @param locks of which these are
+     * @param locks the source of its locks
      */
     public RlockLockRegistry(RedissonLocks locks) {
         this(locks, DEFAULT_PREFIX);
@@ -47,7 +47,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
     /**
      * With a prefix of its own.
      *
-     * @param locks of which these are
+     * @param locks the source of its locks
      * @param prefix what is set before each lock's name, as in the key
      */
     public RlockLockRegistry(RedissonLocks locks, String prefix) {

@@ -25,7 +25,7 @@ public final class RlockMetrics implements MeterBinder, AutoCloseable {
     /**
      * Of these locks.
      *
-     * @param all whose waits, holds and losses are measured
+     * @param all the locks: their waits, holds and losses are measured
      * @param withNames whether each measure has the lock's name as its tag {@code lock}
      */
     public RlockMetrics(List<RedissonLocks> all, boolean withNames) {
