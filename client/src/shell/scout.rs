@@ -2,7 +2,8 @@
 //! sentinel publishes a change. It runs in the client's own thread for as long as the client exists.
 //!
 //! **A replaced master may not know it for seconds** (after `SENTINEL FAILOVER`, or if it was cut off), and keeps
-//! granting and renewing. The sentinels know, and notify their subscribers at once.
+//! granting and renewing. The sentinels know, and notify their subscribers at once. So all are asked, and the newest answer
+//! counts, not the first.
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How many seeds, and how many other nodes, are asked at the same time. The first reply counts.
+/// How many seeds, and how many other nodes, are asked at the same time.
 pub(crate) const ASKED_AT_ONCE: usize = 8;
 
 /// A sentinel publishes these when it has promoted a replica, and when it learns about another master. In RESP3 they
@@ -65,26 +66,61 @@ impl Scout {
         if let Reply::Error(line) = answer { Err(Fault::of_answer(line)) } else { Ok(answer) }
     }
 
-    /// The slots, from the first of these nodes that replies.
+    /// The slots, as the node with the newest view has them.
     pub(crate) async fn slots(&self, nodes: Vec<Arc<Address>>) -> Result<Learnt, Fault> {
-        let mut asked: FuturesUnordered<_> = nodes.into_iter().map(|node| self.slots_by(node)).collect();
-        let mut why = Fault::timed_out();
-        while let Some(told) = asked.next().await {
-            match told {
-                Ok(slots) => return Ok(Learnt::Slots(slots)),
-                Err(fault) => why = more_telling(why, fault),
-            }
-        }
-        Err(unsent(why))
+        self.newest(nodes.into_iter().map(|node| self.slots_by(node))).await.map(Learnt::Slots)
     }
 
-    async fn slots_by(&self, node: Arc<Address>) -> Result<Vec<(u16, u16, Address)>, Fault> {
+    async fn slots_by(&self, node: Arc<Address>) -> Result<(View, Vec<(u16, u16, Address)>), Fault> {
         let mut talk = self.dialer.open(&node, &self.thread).await?;
+        // Asked first, so that no slots count as newer than they are. Without the right to ask, the slots have to do.
+        let view = match self.ask(&mut talk, &[b"CLUSTER", b"INFO"]).await {
+            Err(fault) if fault.what == What::Silent => return Err(fault),
+            info => View::of(info.ok().as_ref().and_then(Reply::text).unwrap_or_default()),
+        };
         let answer = self.ask(&mut talk, &[b"CLUSTER", b"SLOTS"]).await?;
         let Reply::List(ranges) = answer else { return Err(no_owner()) };
         let slots: Vec<_> = ranges.iter().filter_map(|range| slot_range(range, &node)).collect();
         // A node that was just forgotten, or has not met another one, owns no slots and knows no other node.
-        if slots.is_empty() { Err(no_owner()) } else { Ok(slots) }
+        if slots.is_empty() { Err(no_owner()) } else { Ok((view, slots)) }
+    }
+
+    /// The newest of the answers that come until shortly after the first: the first may be that of a server that was cut off
+    /// from the others and replaced. A server may be slow, and so may the next one that it names.
+    async fn newest<K: Ord, T>(
+        &self,
+        asked: impl Iterator<Item = impl Future<Output = Result<(K, T), Fault>>>,
+    ) -> Result<T, Fault> {
+        let mut until = Instant::now() + (self.dialer.limit + self.limit).saturating_mul(2);
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let (mut newest, mut fault) = (None, Fault::timed_out());
+        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
+            match answer {
+                Ok(one) => {
+                    until = until.min(Instant::now() + OTHERS_MAX);
+                    newest = newest.into_iter().chain([one]).max_by(|(one, _), (other, _)| one.cmp(other));
+                }
+                Err(why) => fault = more_telling(fault, why),
+            }
+        }
+        newest.map(|(_, answer)| answer).ok_or(unsent(fault))
+    }
+}
+
+/// How new a node's view of its cluster is. A later one is greater.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct View {
+    /// Whether the cluster works, as it sees it. A master that is cut off from most others says no, and still names itself.
+    works: bool,
+    /// Grows with each failover, and with each slot that has moved.
+    epoch: u64,
+}
+
+impl View {
+    fn of(info: &str) -> Self {
+        let line = |name| info.lines().find_map(|line| line.strip_prefix(name));
+        let epoch = line("cluster_current_epoch:").and_then(|epoch| epoch.trim().parse().ok());
+        Self { works: line("cluster_state:ok").is_some(), epoch: epoch.unwrap_or_default() }
     }
 }
 
@@ -129,22 +165,8 @@ impl Sentinels {
     /// Asks all at the same time, since any of them may be cut off from the others. Of the masters that they name, and
     /// that confirm being one, the newest counts.
     pub(crate) async fn master(&self, scout: &Scout) -> Result<Learnt, Fault> {
-        // The sentinel may be slow, and so may the master.
-        let limit = (scout.dialer.limit + scout.limit).saturating_mul(2);
-        let mut until = Instant::now() + limit;
         let sentinels = self.addresses.iter().zip(&self.talks);
-        let mut asked: FuturesUnordered<_> = sentinels.map(|(at, talk)| self.master_by(scout, at, talk)).collect();
-        let (mut newest, mut fault) = (None, Fault::timed_out());
-        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
-            match answer {
-                Ok(named) => {
-                    until = until.min(Instant::now() + OTHERS_MAX);
-                    newest = newest.into_iter().chain([named]).max_by_key(|(epoch, _)| *epoch);
-                }
-                Err(why) => fault = more_telling(fault, why),
-            }
-        }
-        let (_, master) = newest.ok_or(unsent(fault))?;
+        let master = scout.newest(sentinels.map(|(at, talk)| self.master_by(scout, at, talk))).await?;
         *lock(&self.known) = Some(master.clone());
         Ok(Learnt::Master(master))
     }

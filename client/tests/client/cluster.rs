@@ -2,7 +2,8 @@
 
 use crate::support::{exists, rival_of, until, until_waiting};
 use rlock_client::{ErrorKind, Guard, Locks, Options};
-use rlock_testing::{Client, Cluster, Server};
+use rlock_testing::network::{Order, Proxy, Sender};
+use rlock_testing::{Client, Cluster, PATIENCE, Reply, Server, text};
 use std::time::{Duration, Instant};
 
 /// Its interval is a second: no machine is so busy that this looks like a delay.
@@ -85,6 +86,37 @@ async fn hosts_that_are_not_told_are_the_asked_nodes_own() {
     moving.finish();
     until_renewed(&guard, || moving.target.expiry(&key)).await;
     guard.release().await.unwrap();
+}
+
+/// A node that the others have forgotten answers first, with what it knows from before.
+#[tokio::test]
+async fn the_newest_view_of_the_slots_counts_not_the_first() {
+    let cluster = Cluster::start();
+    let key = cluster.key_on(0);
+    let mut clients: Vec<_> = cluster.masters.iter().map(Server::client).collect();
+    let ids: Vec<_> = clients.iter_mut().map(|it| it.say("CLUSTER MYID").as_text().to_owned()).collect();
+    let forgets = [(0, 1), (0, 2), (1, 0), (2, 0)];
+    for (node, other) in forgets {
+        assert_eq!(clients[node].say(&format!("CLUSTER FORGET {}", ids[other])), text("OK"));
+    }
+    let Reply::Int(slot) = clients[1].run(&["CLUSTER", "KEYSLOT", &key]) else { panic!("no slot") };
+    assert_eq!(clients[1].say(&format!("CLUSTER ADDSLOTS {slot}")), text("OK"));
+    clients[1].say("CLUSTER BUMPEPOCH");
+    // The others take their time.
+    let far = Proxy::start().unwrap();
+    far.obey(Order::Lead(cluster.masters[1].port()));
+    far.obey(Order::Delay(Sender::Server, Duration::from_millis(20)));
+    let seeds = [url(&cluster.masters[0]), format!("redis://127.0.0.1:{}", far.port)];
+    // On a busy machine the second answer may be too late for a look.
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let locks = Locks::options().connect_to_cluster(seeds.clone()).await.unwrap();
+        let _guard = locks.lock(key.as_str()).acquire().await.unwrap();
+        if exists(&mut clients[1], &key) {
+            break;
+        }
+        assert!(Instant::now() < patience, "the slot's former owner is asked each time");
+    }
 }
 
 #[tokio::test]
