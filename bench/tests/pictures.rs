@@ -54,7 +54,7 @@ fn classes(svg: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn each_colour_can_be_told_from_its_paper() {
+fn each_colour_differs_from_its_background() {
     assert!((contrast("#000000", "#ffffff") - 21.0).abs() < 1e-9, "the formula");
     assert!((contrast("#777777", "#ffffff") - 4.48).abs() < 0.01, "known to fail by little");
     let svg = published("hand-offs.svg");

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_of_the_lock_around_the_time_and_of_what_shows_it() {
+    fn the_excerpt_has_the_lock_around_the_time_and_the_evidence() {
         let (began, ended) = (Moment(8 * SECOND), Moment(11 * SECOND));
         let answer = Answer::Renewed(false);
         let records = [

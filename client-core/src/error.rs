@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_small_by_value_and_tells_all() {
+    fn an_error_is_small_by_value_and_shows_everything() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
         let error = Error::in_doubt("orders:42", io::Error::other("gone").into());
         let shown = format!("{error:?}");

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_says_is_told_apart() {
+    fn bytes_of_no_server_are_recognized() {
         for bytes in ["HTTP/1.1 400\r\n", "\r\n", ":x\r\n", "$-2\r\n", "*x\r\n"] {
             assert_eq!(read(bytes.as_bytes()), Err(Garbled), "{bytes:?}");
         }

@@ -118,7 +118,7 @@ mod tests {
     use tokio::runtime::Builder;
 
     #[test]
-    fn whoever_waits_is_woken_in_time_whatever_was_set_before() {
+    fn an_alarm_goes_off_in_time_although_a_later_one_was_set_before() {
         let alarms = Alarms::begin().unwrap();
         let (late, soon) = (Instant::now() + Duration::from_secs(3_600), Instant::now() + Duration::from_millis(20));
         let mut last = alarms.at(late);

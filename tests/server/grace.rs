@@ -176,7 +176,7 @@ fn a_long_load_takes_nothing_off_it() {
 }
 
 #[test]
-fn inspect_tells_why_a_free_lock_is_waited_for() {
+fn inspect_shows_the_grace_of_a_free_lock_with_waiters() {
     let (server, mut client) = started_with("600000");
     let _bob = rlock_testing::start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
     let seen = client.say("RLOCK.INSPECT k");

@@ -257,7 +257,7 @@ fn a_key_that_is_no_lock_is_the_wrong_type() {
 }
 
 #[test]
-fn a_hash_whose_count_is_no_positive_integer_is_foreign() {
+fn a_hash_without_a_positive_count_is_foreign() {
     let mut refused = Refusals::prepare();
     for holder in ["h", "g", "i", "j", "k"] {
         refused.all(&[

@@ -39,7 +39,7 @@ fn each_grant_is_counted_by_how_it_came() {
 }
 
 #[test]
-fn a_lease_that_ends_unwaited_for_is_nobodys_expiry() {
+fn a_lease_that_ends_without_waiters_is_not_counted() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE other ann 600000");
     let _waits = start_waiting(&server, "RLOCK.ACQUIRE other bob 600000 WAIT 0");

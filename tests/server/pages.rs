@@ -144,7 +144,7 @@ fn what_an_operator_may_not_do_is_named() {
 }
 
 #[test]
-fn a_server_whose_acl_file_names_the_commands_starts_with_the_module_only() {
+fn a_server_with_the_commands_in_its_acl_file_starts_only_with_the_module() {
     let log = with_users().without_module().try_start().err().expect("it must not start");
     assert!(log.to_lowercase().contains("acl"), "{log}");
 }
@@ -249,7 +249,7 @@ fn by_script(client: &mut Client, command: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_exporters_script_tells_what_info_tells_also_in_bad_times() {
+fn the_exporters_script_agrees_with_info_also_in_trouble() {
     let server = with_users().start();
     let (mut client, mut exporter) = (server.client(), client_as(&server, "metrics"));
     client.say("RLOCK.ACQUIRE orders:42 worker-7 600000");

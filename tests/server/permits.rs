@@ -9,9 +9,9 @@ use rlock_testing::{Client, Event, Reply, Server, ServerVersion, Session, Tap, W
 for_all_waiters!(
     waiters_are_granted_as_permits_are_released,
     no_request_overtakes_a_higher_limit,
-    a_permit_that_ends_lets_the_next_in_within_5_ms,
-    a_wait_that_ends_tells_when_the_first_permit_ends,
-    whatever_takes_permits_away_lets_others_in,
+    a_permit_that_ends_is_granted_to_the_next_within_5_ms,
+    a_wait_that_ends_replies_when_the_first_permit_ends,
+    whatever_removes_permits_admits_waiters,
     no_permit_is_granted_within_a_grace,
     a_lock_and_permits_follow_each_other,
 );
@@ -254,7 +254,7 @@ fn people_on_call_see_each_permit_and_break_all() {
 
 /// One tick of the clock ends them all, and as many wait.
 #[test]
-fn three_thousand_that_end_in_one_ms_let_three_thousand_in() {
+fn three_thousand_that_end_in_one_ms_admit_three_thousand() {
     const MANY: usize = 3_000;
     let (server, mut client) = Server::with_client();
     let mut ann = Session::open(&server, "many");
@@ -342,7 +342,7 @@ fn no_request_overtakes_a_higher_limit(scene: &mut Scene) {
     second.is_granted();
 }
 
-fn a_permit_that_ends_lets_the_next_in_within_5_ms(scene: &mut Scene) {
+fn a_permit_that_ends_is_granted_to_the_next_within_5_ms(scene: &mut Scene) {
     const ROUNDS: i64 = 10;
     scene.say("RLOCK.PACQUIRE k long 600000 LIMIT 3");
     scene.say("RLOCK.PACQUIRE k other 500000 LIMIT 3");
@@ -364,7 +364,7 @@ fn a_permit_that_ends_lets_the_next_in_within_5_ms(scene: &mut Scene) {
     assert!(median(late.clone()) <= 5, "{late:?}");
 }
 
-fn a_wait_that_ends_tells_when_the_first_permit_ends(scene: &mut Scene) {
+fn a_wait_that_ends_replies_when_the_first_permit_ends(scene: &mut Scene) {
     scene.say("RLOCK.PACQUIRE k long 600000 LIMIT 2");
     scene.say("RLOCK.PACQUIRE k ann 300000 LIMIT 2");
     let mut waiter = scene.wait("RLOCK.PACQUIRE k bob 600000 LIMIT 2 WAIT 20");
@@ -372,7 +372,7 @@ fn a_wait_that_ends_tells_when_the_first_permit_ends(scene: &mut Scene) {
     assert!(matches!(outcome, Outcome::TimeIsUp(290_000..=300_000)), "{outcome:?}");
 }
 
-fn whatever_takes_permits_away_lets_others_in(scene: &mut Scene) {
+fn whatever_removes_permits_admits_waiters(scene: &mut Scene) {
     for removal in [
         "ZREM k ann",
         "ZPOPMIN k",

@@ -90,7 +90,7 @@ fn a_server_without_a_connection_to_spare() {
     wait_until("it is refused once more", || refused() > before);
     client.say("CONFIG SET maxclients 100");
     client.until_waiting(1);
-    crate::support::given_back(&mut client, "key");
+    crate::support::released(&mut client, "key");
     waits.end().succeeded();
 }
 

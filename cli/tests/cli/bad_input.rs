@@ -78,7 +78,7 @@ fn with_a_user_of_few_rights(password: &str) -> Server {
 
 /// With a given user the command must not run as the default one.
 #[test]
-fn a_user_without_a_password_is_nobody_else() {
+fn a_user_without_a_password_does_not_become_the_default_user() {
     let server = with_a_user_of_few_rights(">secret");
     let connections = || server.client().info("stats").number("total_connections_received");
     let (port, before) = (server.port(), connections());

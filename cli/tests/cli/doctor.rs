@@ -56,7 +56,7 @@ fn say_to(servers: &[&Server], at: &Value, line: &str) {
 }
 
 #[test]
-fn one_server_is_fine_and_is_told_what_it_costs() {
+fn one_server_is_fine_and_its_risk_is_noted() {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
     let (code, findings) = examined(rlock(&server, &["doctor", "--json"]));
     assert_eq!((code, findings.len(), of_level(&findings, "note")), (0, 1, vec!["replicas"]), "{findings:?}");
@@ -97,7 +97,7 @@ fn in_short_it_shows_what_is_there_and_what_is_wrong() {
 }
 
 #[test]
-fn each_fault_of_one_server_is_mended_by_its_line() {
+fn each_fault_of_one_server_is_fixed_by_its_line() {
     let server = Server::prepare().options(&["--appendonly", "yes", "--maxmemory", "1gb"]).start();
     for (fault, about) in [
         ("appendonly no", "appendonly"),
@@ -281,7 +281,7 @@ fn without_a_module_or_a_server() {
 
 /// What is not known is not fine.
 #[test]
-fn who_may_not_look_is_told_so() {
+fn missing_rights_are_reported() {
     const LOCKS: &str = "+rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();
     let mut client = server.client();

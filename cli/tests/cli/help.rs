@@ -52,7 +52,7 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
 }
 
 #[test]
-fn who_asks_for_help_gets_it_by_any_name() {
+fn help_is_also_a_subcommand() {
     for (asked, meant) in [(&["help"][..], &["--help"][..]), (&["help", "run"], &["run", "--help"])] {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }

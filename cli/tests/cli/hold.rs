@@ -52,7 +52,7 @@ fn ended_with(held: Child, code: i32, words: &str) {
 }
 
 #[test]
-fn at_a_terminal_it_says_how_it_ends_and_goes_on_in_the_background() {
+fn at_a_terminal_it_says_how_to_end_it_and_goes_on_in_the_background() {
     let (server, mut client) = Server::with_client();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock hold key; echo code $?");
@@ -72,7 +72,7 @@ fn at_a_terminal_it_says_how_it_ends_and_goes_on_in_the_background() {
 }
 
 #[test]
-fn that_it_was_lost_is_told_at_once_and_by_the_code() {
+fn a_loss_is_reported_at_once_and_by_the_exit_code() {
     let (server, mut client) = Server::with_client();
     let mut held = held(&server, &["hold", "--lease", "3s", "key"]);
     let _open = held.stdin.take();

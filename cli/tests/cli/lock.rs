@@ -1,6 +1,6 @@
 //! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script, with a lease without renewals.
 
-use crate::support::{Place, exists, given_back, program, rlock, run, start, taken, url};
+use crate::support::{Place, exists, program, released, rlock, run, start, taken, url};
 use rlock_testing::{Client, Server, wait_until};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn holder_of(client: &mut Client, key: &str) -> String {
 }
 
 #[test]
-fn it_stays_held_until_it_is_unlocked_and_tells_by_whom() {
+fn it_stays_held_until_it_is_unlocked_and_prints_the_holder() {
     let (server, mut client) = Server::with_client();
     for unlock in [
         "rlock unlock key \"$held\"",
@@ -74,7 +74,7 @@ fn it_stays_held_when_nothing_is_left_of_the_program_that_waited() {
     let place = Place::new();
     let waits = start(script(&server, &place, "rlock lock --lease 10m --token-file token key"));
     client.until_waiting(1);
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     assert_eq!(waits.end().succeeded(), "");
     wait_until("the session is over", || client.figure("sessions") == 0);
     assert_eq!(place.lines("token")[0], format!("RLOCK_HOLDER={}", holder_of(&mut client, "key")));
@@ -134,7 +134,7 @@ fn file_descriptors_do_as_well() {
 }
 
 #[test]
-fn a_lease_that_ended_meanwhile_is_told_and_the_next_holder_keeps_the_lock() {
+fn an_ended_lease_is_reported_and_the_next_holder_keeps_the_lock() {
     let (server, mut client) = Server::with_client();
     let place = Place::new();
     run(script(&server, &place, "rlock lock --lease 500ms --token-file token key")).succeeded();
@@ -191,7 +191,7 @@ fn both_sides_of_a_read_write_lock() {
 }
 
 #[test]
-fn whose_lock_it_is_has_to_be_said() {
+fn the_holder_has_to_be_named() {
     let server = Server::start();
     let place = Place::new();
     File::create(place.file("empty")).unwrap();

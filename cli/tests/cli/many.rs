@@ -1,6 +1,6 @@
 //! Cron on ten hosts: many at once, one at a time, in order. Their own log proves it.
 
-use crate::support::{Place, Running, given_back, rlock, start, taken};
+use crate::support::{Place, Running, released, rlock, start, taken};
 use rlock_testing::Server;
 
 const HOSTS: usize = 10;
@@ -36,7 +36,7 @@ fn ten_one_after_the_other_are_served_in_order() {
         })
         .collect();
     assert_eq!(place.lines("log"), [""; 0]);
-    given_back(&mut client, "report");
+    released(&mut client, "report");
     for host in hosts {
         host.end().succeeded();
     }

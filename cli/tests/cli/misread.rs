@@ -1,7 +1,7 @@
 //! What a cron job, or a tired reader, could take for something else: for success, for a failure that passes, for a wait
 //! that has an end.
 
-use crate::support::{Place, bare, exists, given_back, program, rlock, run, start, taken};
+use crate::support::{Place, bare, exists, program, released, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Server, Watched, free_port, wait_until};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn a_replica_does_not_say_that_nobody_waits() {
+fn a_replica_does_not_claim_that_there_are_no_waiters() {
     let (master, replica) = (Server::start(), Server::start());
     replica.follow(&master);
     taken(&mut master.client(), "key");
@@ -114,7 +114,7 @@ fn a_server_that_is_not_there_yet_is_asked_again() {
 
 /// A command that waits not at all, or only briefly, does not wait for this either.
 #[test]
-fn a_server_that_is_not_there_is_told_in_time() {
+fn a_missing_server_is_reported_in_time() {
     let address = format!("redis://127.0.0.1:{}", free_port());
     for wait in [&["-n"][..], &["--wait", "0"], &["--wait", "200ms"]] {
         let ended = run(bare(&[&["-u", &address, "run"], wait, &["key", "true"]].concat()));
@@ -143,7 +143,7 @@ fn with_password(address: &str, password: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn sentinels_that_will_never_let_us_in_are_not_for_later() {
+fn a_missing_or_wrong_password_behind_sentinels_is_reported_at_once() {
     let watched = Watched::start(0);
     let address = through(&watched.sentinels, Watched::NAME);
     // The master has none.
@@ -159,7 +159,7 @@ fn sentinels_that_will_never_let_us_in_are_not_for_later() {
 }
 
 #[test]
-fn a_sentinel_with_a_password_of_its_own_is_told_as_that() {
+fn a_sentinel_with_its_own_password_is_recognized() {
     let master = Server::start();
     let configuration = format!("sentinel monitor locks 127.0.0.1 {} 1\n", master.port());
     let sentinel = Server::prepare().sentinel(&configuration).start();
@@ -184,7 +184,7 @@ fn web_server(answer: &'static str) -> u16 {
 }
 
 #[test]
-fn what_is_not_redis_is_told_as_that() {
+fn a_server_that_is_not_redis_is_recognized() {
     for (answer, what) in [
         ("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "a web server"),
         ("SSH-2.0-OpenSSH_9.2p1\r\n", "by what it says"),
@@ -199,7 +199,7 @@ fn what_is_not_redis_is_told_as_that() {
 }
 
 #[test]
-fn what_flock_calls_otherwise_is_understood_or_explained() {
+fn options_of_flock_are_accepted_or_explained() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     for option in [&["--timeout", "0.05"][..], &["-w", "0.05"], &["--nonblock"], &["--nb"], &["-n"]] {
@@ -207,7 +207,7 @@ fn what_flock_calls_otherwise_is_understood_or_explained() {
         with(&["key", "true"]).failed(75, &["key: not free"]);
         with(&["--conflict-exit-code", "3", "key", "true"]).failed(3, &["key: not free"]);
     }
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     run(rlock(&server, &["run", "--timeout", "1", "key", "true"])).succeeded();
     for (option, advice) in [
         ("-x", "exclusive without it"),

@@ -16,7 +16,7 @@ fn listed(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn a_holder_tells_its_host_and_process() {
+fn a_holder_has_its_host_and_process() {
     let (server, mut client) = Server::with_client();
     let place = Place::new();
     let running = start(place.of(rlock(&server, &["run", "key", "--", "sh", "-c", TELLING])));
@@ -41,7 +41,7 @@ fn a_name_takes_their_place() {
     wait_until("the connections have a name", || listed(&mut client) == ["nightly_report"]);
     let waiting = client.say("RLOCK.INSPECT key");
     assert!(waiting.words().iter().any(|word| word.starts_with("nightly_report:")), "{waiting:?}");
-    crate::support::given_back(&mut client, "key");
+    crate::support::released(&mut client, "key");
     let ended = waits.end();
     let holder = ended.succeeded().strip_prefix("nightly_report:").and_then(|rest| rest.strip_suffix(":1\n"));
     assert_eq!(holder.map(str::len), Some(36), "{ended:?}");

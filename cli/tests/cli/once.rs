@@ -281,7 +281,7 @@ fn a_server_that_is_gone_at_the_end_is_named_and_not_waited_for_after_a_signal()
 }
 
 #[test]
-fn cmd_that_asks_for_its_own_answer_would_wait_for_ever() {
+fn cmd_that_asks_for_its_own_answer_would_wait_forever() {
     let server = Server::start();
     let place = Place::new();
     let inner = format!("{:?} once key --keep 1m -- touch it-ran", env!("CARGO_BIN_EXE_rlock"));

@@ -194,7 +194,7 @@ fn ls_of_a_cluster_shows_what_the_living_nodes_have() {
 }
 
 #[test]
-fn inspect_shows_who_holds_and_who_waits() {
+fn inspect_shows_holders_and_waiters() {
     let (server, mut client) = Server::with_client();
     let token = client.say("RLOCK.ACQUIRE key somebody 600000 FENCED").token();
     let _waits = waiting(&server, "key", 1, 0);
@@ -393,7 +393,7 @@ fn tables_fit_a_terminal_and_are_whole_elsewhere() {
 }
 
 #[test]
-fn a_key_without_a_lock_is_told_apart() {
+fn a_key_without_a_lock_is_recognized() {
     let server = Server::start();
     run(rlock(&server, &["inspect", "nobody"])).failed(1, &["nobody: nobody holds it", "rlock ls --held"]);
     let object = json_of(&server, &["inspect", "nobody", "--json"], 1);
@@ -451,7 +451,7 @@ fn break_frees_a_lock_of_either_kind_for_the_next() {
 
 /// What docs/on-call.md says of one waiter that is in the way.
 #[test]
-fn one_who_waits_keeps_its_place_unless_it_is_told_to_go() {
+fn a_waiter_keeps_its_place_unless_an_operator_ends_its_wait() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let waits = start(rlock(&server, &["run", "--wait", "10m", "key", "--", "true"]));

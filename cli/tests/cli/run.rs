@@ -1,6 +1,6 @@
 //! `rlock run`: what CMD gets, what comes back, and when it is not run at all.
 
-use crate::support::{Place, children, exists, given_back, program, rlock, run, start, taken};
+use crate::support::{Place, children, exists, program, released, rlock, run, start, taken};
 use rlock_testing::{Client, Server, text, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -97,7 +97,7 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
     assert_eq!(quiet.succeeded(), "");
     assert!(!place.has("it-ran"));
     client.until_waiting(0);
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     run(place.of(rlock(&server, &["run", "-n", "key", "--", "touch", "it-ran"]))).succeeded();
     assert!(place.has("it-ran"));
 }
@@ -129,7 +129,7 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
 
 /// Errors that only show at the start: a program without its loader.
 #[test]
-fn a_lock_is_given_back_if_cmd_does_not_start() {
+fn a_lock_is_released_if_cmd_does_not_start() {
     let server = Server::start();
     let place = Place::new();
     let program = std::fs::read("/bin/true").unwrap();
@@ -209,7 +209,7 @@ fn a_server_that_has_no_room_runs_nothing() {
 
 /// It is asked again for as long as a failover may take, and no longer.
 #[test]
-fn a_server_that_goes_away_while_one_waits_is_not_waited_for_for_ever() {
+fn a_server_that_goes_away_during_a_wait_is_not_waited_for_forever() {
     let mut server = Server::start();
     let mut client = server.client();
     taken(&mut client, "key");
@@ -257,7 +257,7 @@ fn polling(client: &mut Client) -> String {
 
 /// The server ends while CMD works, and CMD before its lease: its code counts.
 #[test]
-fn a_lock_that_cannot_be_given_back_is_a_line_and_cmds_code() {
+fn a_failed_release_is_reported_and_keeps_cmds_code() {
     let mut server = Server::start();
     let place = Place::new();
     let script = "touch running; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done; exit 3";

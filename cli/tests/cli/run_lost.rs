@@ -32,7 +32,7 @@ fn a_lock_that_is_taken_away_ends_cmd_with_a_code_of_its_own() {
 }
 
 #[test]
-fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_started() {
+fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_its_children() {
     let server = Server::start();
     let place = Place::new();
     let script = "trap 'echo TERM >>log' TERM; (trap '' TERM; echo ready >>log; \
@@ -58,7 +58,7 @@ fn a_cmd_that_does_not_end_within_the_grace_is_killed_with_all_that_it_has_start
 
 /// CMD's shell ends at once, and what it has started takes its time.
 #[test]
-fn the_grace_is_for_all_that_cmd_has_started() {
+fn the_grace_is_for_every_child_of_cmd() {
     let server = Server::start();
     let place = Place::new();
     let script = "(exec 2>/dev/null; \
@@ -78,7 +78,7 @@ fn the_grace_is_for_all_that_cmd_has_started() {
 
 /// A process that left CMD's process group cannot be distinguished from unrelated ones.
 #[test]
-fn what_has_gone_into_a_session_of_its_own_goes_on() {
+fn a_child_in_its_own_session_is_not_ended() {
     let server = Server::start();
     let place = Place::new();
     let script = "setsid sh -c 'echo $$ >started; echo ready >>log; while [ -e here ]; do sleep 0.01; done' & wait";
@@ -179,7 +179,7 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
 
 /// Everything stalled, so no renewal had failed. It is stopped long before the first renewal, which could fail.
 #[test]
-fn a_lease_that_ended_while_rlock_stood_still_is_told_as_that() {
+fn a_lease_that_ended_while_rlock_was_stopped_is_reported_so() {
     let server = Server::start();
     let place = Place::new();
     let script = "echo ready >>log; exec sleep 600";

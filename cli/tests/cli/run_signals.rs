@@ -1,6 +1,6 @@
 //! `rlock run` gets signals, or is killed.
 
-use crate::support::{Place, Running, children, exists, given_back, is_alive, rlock, run, start, taken};
+use crate::support::{Place, Running, children, exists, is_alive, released, rlock, run, start, taken};
 use rlock_testing::{Server, wait_until};
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ fn without_a_terminal_cmd_has_a_process_group() {
 }
 
 #[test]
-fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
+fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
     let (server, mut client) = Server::with_client();
     let place = Place::new();
     taken(&mut client, "key");
@@ -62,19 +62,19 @@ fn whoever_is_told_to_end_while_waiting_leaves_the_queue_and_runs_nothing() {
         assert_eq!((ended.code(), ended.output.as_str(), ended.errors.as_str()), (128 + number, "", ""), "{name}");
         assert_eq!(client.figure("waiters"), 0, "{name}");
     }
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     assert!(!exists(&mut client, "key") && !place.has("it-ran"));
 }
 
 /// The grant and the signal at the same time: whichever comes first, nothing stays behind for a lease.
 #[test]
-fn a_grant_that_comes_with_the_signal_is_given_back() {
+fn a_grant_that_comes_with_the_signal_is_released() {
     let (server, mut client) = Server::with_client();
     for _ in 0..20 {
         taken(&mut client, "key");
         let waiting = start(rlock(&server, &["run", "--lease", "10m", "key", "--", "sleep", "600"]));
         client.until_waiting(1);
-        given_back(&mut client, "key");
+        released(&mut client, "key");
         waiting.signal("TERM");
         assert_eq!(waiting.end().code(), 143);
         assert!(!exists(&mut client, "key") && client.figure("waiters") == 0, "something stays behind");
@@ -100,7 +100,7 @@ fn what_is_ignored_stays_ignored() {
 
 /// The lock is not renewed any more: CMD gets a signal at once, and the lock is free when its lease ends, not before.
 #[test]
-fn killed_its_lock_ends_with_its_lease_and_cmd_is_told() {
+fn after_a_kill_the_lock_ends_with_its_lease_and_cmd_gets_a_signal() {
     let (server, mut client) = Server::with_client();
     let place = Place::new();
     let running = listening(&server, &place, "5s");
@@ -124,7 +124,7 @@ fn waiting_has_run(client: &mut rlock_testing::Client) -> bool {
 
 /// The client tries for 10 s to release the lock at a dead server. A user need not wait for that.
 #[test]
-fn whoever_is_told_to_end_after_cmd_does_not_wait_for_a_dead_server() {
+fn a_signal_after_cmd_ends_the_wait_for_a_dead_server() {
     for name in ["TERM", "INT", "HUP", "QUIT"] {
         let mut server = Server::start();
         let place = Place::new();
@@ -171,7 +171,7 @@ fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
     client.until_waiting(1);
     running.signal("CONT");
     running.signal("WINCH");
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     place.wait_for("log", "ready");
     std::fs::write(place.file("log"), "").unwrap();
     for name in ["CONT", "WINCH"] {

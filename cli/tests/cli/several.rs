@@ -1,6 +1,6 @@
 //! `--all`: several locks at once, or none.
 
-use crate::support::{Place, exists, given_back, looks, rlock, run, start, taken};
+use crate::support::{Place, exists, looks, released, rlock, run, start, taken};
 use rlock_testing::{Cluster, Server, wait_until};
 
 #[test]
@@ -36,7 +36,7 @@ fn while_one_is_taken_none_of_the_others_is() {
     // It asks about each in turn until it comes to one that is taken, and has said so when it asks again.
     let before = looks(&mut client);
     wait_until("it has asked twice", || looks(&mut client) >= before + 4);
-    given_back(&mut client, "bob");
+    released(&mut client, "bob");
     let ended = waiting.end();
     assert_eq!((ended.code(), ended.output.as_str()), (0, "done\n"), "{ended:?}");
     ended.said(&["bob: 1st of 1 in line, held by somebody, waiting for "]);

@@ -79,7 +79,7 @@ fn a_sorted_set_of_other_numbers_is_not_listed() {
 }
 
 #[test]
-fn who_wants_a_short_line_gives_up_at_once() {
+fn a_caller_with_a_queue_limit_gives_up_at_once() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "key");
     let _waiting = start(rlock(&server, &["run", "--max-waiters", "1", "key", "true"]));

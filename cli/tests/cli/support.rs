@@ -223,7 +223,7 @@ pub fn taken(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]), rlock_testing::Reply::Nil);
 }
 
-pub fn given_back(client: &mut Client, key: &str) {
+pub fn released(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.RELEASE", key, "somebody"]).as_int(), 1);
 }
 

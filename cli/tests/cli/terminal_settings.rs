@@ -74,7 +74,7 @@ fn a_cmd_that_ends_by_itself_may_change_the_terminal() {
 
 /// In the background the terminal belongs to another job, which may have changed it.
 #[test]
-fn a_terminal_that_somebody_else_has_by_now_is_left_alone() {
+fn a_terminal_that_another_process_has_by_then_is_left_alone() {
     let server = Server::start();
     let terminal = Terminal::open(&server, &[]);
     let cmd = "sh -c 'echo ready >>log; while [ -e here ]; do sleep 0.01; done'";

@@ -106,7 +106,7 @@ fn a_server_that_speaks_an_older_tls() {
 }
 
 #[test]
-fn a_client_that_another_authority_vouches_for() {
+fn a_client_with_a_certificate_of_another_authority() {
     let (server, other) = (TlsServer::start(&[]), TlsServer::start(&[]));
     for name in ["client.pem", "client-key.pem"] {
         std::fs::copy(other.place.file(name), server.place.file(name)).unwrap();

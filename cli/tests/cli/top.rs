@@ -1,6 +1,6 @@
 //! `rlock top`, driven and looked at in a terminal.
 
-use crate::support::{Running, given_back, rlock, run, start, taken};
+use crate::support::{Running, released, rlock, run, start, taken};
 use crate::terminal::Terminal;
 use rlock_testing::{Client, Reply, Server};
 
@@ -61,7 +61,7 @@ fn the_busiest_locks_are_on_the_screen() {
         cells.len() == 9 && cells[1] == "somebody" && cells[8] == "plain" && screen.contains("  NEXT  ")
     });
     terminal.resize(100, 30);
-    given_back(&mut client, "web:mails");
+    released(&mut client, "web:mails");
     terminal.wait_until("the one that is left", |screen| keys(screen) == ["orders:42"]);
     terminal.press("q");
     terminal.wait_for("code 0");
@@ -114,7 +114,7 @@ fn keys_sort_filter_and_inspect() {
 }
 
 #[test]
-fn tickets_and_sessions_that_nobody_attends_to_are_on_the_screen() {
+fn unattended_tickets_and_sessions_are_on_the_screen() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "orders:42");
     let terminal = Terminal::open(&server, &[]);
@@ -246,7 +246,7 @@ fn calls(client: &mut Client, command: &str) -> i64 {
 }
 
 #[test]
-fn locks_that_nobody_waits_for_are_shown_to_who_wants_them() {
+fn held_locks_without_waiters_are_shown_on_request() {
     let (server, mut client) = Server::with_client();
     let _waits = busy(&server, &mut client);
     client.say("HSET profile name bob");
@@ -261,7 +261,7 @@ fn locks_that_nobody_waits_for_are_shown_to_who_wants_them() {
     terminal.wait_for("held without a waiter: 1\n");
     taken(&mut client, "later");
     terminal.wait_until("a new one", |screen| keys(screen) == ["web:mails", "orders:42", "idle", "later"]);
-    given_back(&mut client, "idle");
+    released(&mut client, "idle");
     terminal.wait_until("one less", |screen| keys(screen) == ["web:mails", "orders:42", "later"]);
     terminal.press("h");
     terminal.wait_until("those with waiters", |screen| keys(screen) == ["web:mails", "orders:42"]);
@@ -295,7 +295,7 @@ fn held_locks_are_found_bit_by_bit() {
     // A connection that breaks says nothing about the server.
     client.say("CLIENT KILL TYPE normal SKIPME yes");
     // What has been seen to be free does not come back until the next round does not find it.
-    given_back(&mut client, "held");
+    released(&mut client, "held");
     rlock_testing::wait_until("all keys were looked through again", || calls(&mut client, "rlock.queues") > looks + 40);
     running.signal("TERM");
     assert_eq!(running.end().errors, "");
@@ -363,7 +363,7 @@ fn a_lock_is_broken_after_a_question() {
 
 /// A yes counts only for the holder that was shown.
 #[test]
-fn a_question_ends_with_the_holder_whom_it_was_about() {
+fn a_question_ends_with_its_holder() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "orders:42");
     let mut waiters = ["next", "last"].map(|holder| {
@@ -461,7 +461,7 @@ fn grants_per_second() {
         rates.zip(all).any(|(rate, all)| (rate == 0.0, all.contains(" 0.0 hand-offs")) == (is_none, is_none))
     };
     rlock_testing::wait_until("no grants yet", || shown(true));
-    given_back(&mut client, "key");
+    released(&mut client, "key");
     rlock_testing::wait_until("one that was handed over", || shown(false));
     running.signal("TERM");
 }
@@ -536,7 +536,7 @@ fn has_colours(screen: &str) -> bool {
 }
 
 #[test]
-fn colours_only_for_whoever_wants_them() {
+fn colours_only_on_a_terminal_that_wants_them() {
     let (server, mut client) = Server::with_client();
     let _waits = busy(&server, &mut client);
     for (variables, colours) in [(&[][..], true), (&[("NO_COLOR", "1")], false)] {

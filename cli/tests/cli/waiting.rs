@@ -22,7 +22,7 @@ fn waits(server: &Server, holder: &str) -> Client {
 }
 
 #[test]
-fn at_a_terminal_it_tells_the_place_and_the_holder_and_is_gone_when_cmd_begins() {
+fn at_a_terminal_place_and_holder_are_shown_until_cmd_begins() {
     let (server, mut client) = Server::with_client();
     held(&mut client);
     let before = [waits(&server, "a"), waits(&server, "b")];
@@ -85,7 +85,7 @@ fn a_screen_that_is_narrow_has_one_line_of_it() {
 }
 
 #[test]
-fn quiet_asks_nobody() {
+fn quiet_sends_no_inspect() {
     let (server, mut client) = Server::with_client();
     held(&mut client);
     let (quiet, other) = (Terminal::open(&server, &[]), Terminal::open(&server, &[]));
@@ -99,7 +99,7 @@ fn quiet_asks_nobody() {
 }
 
 #[test]
-fn without_a_terminal_it_tells_only_who_asks_for_it() {
+fn without_a_terminal_the_place_is_shown_only_on_request() {
     let (server, mut client) = Server::with_client();
     held(&mut client);
     let silent = start(rlock(&server, &["run", "key", "--", "echo", "done"]));
@@ -116,7 +116,7 @@ fn without_a_terminal_it_tells_only_who_asks_for_it() {
 }
 
 #[test]
-fn what_has_changed_is_told_again_but_not_often() {
+fn changes_are_shown_again_at_longer_intervals() {
     let (server, mut client) = Server::with_client();
     held(&mut client);
     let first = waits(&server, "a");
@@ -157,7 +157,7 @@ fn in_a_long_queue_only_the_first_are_looked_at_and_many_readers_are_counted() {
 
 /// It waits all the same.
 #[test]
-fn who_may_not_ask_is_told_nothing() {
+fn without_the_right_to_inspect_nothing_is_shown() {
     let (server, mut client) = Server::with_client();
     taken(&mut client, "app:key");
     let rights = "+rlock.acquire +rlock.release +rlock.renew +rlock.events +rlock.cancel";
@@ -166,6 +166,6 @@ fn who_may_not_ask_is_told_nothing() {
     command.env("RLOCK_URL", format!("redis://app@127.0.0.1:{}", server.port())).env("RLOCK_PASSWORD", "secret");
     let waiting = start(command);
     wait_until("it was refused", || client.say("ACL LOG").words().contains(&"rlock.inspect"));
-    crate::support::given_back(&mut client, "app:key");
+    crate::support::released(&mut client, "app:key");
     assert_eq!(waiting.end().succeeded(), "done\n");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_secs(2);
 
 #[test]
-fn a_thread_takes_keeps_and_gives_back_a_lock_and_threads_wait_for_it() {
+fn a_thread_acquires_keeps_and_releases_a_lock_and_threads_wait_for_it() {
     let server = Server::start();
     let mut client = server.client();
     let locks = block_on(Locks::connect(url(&server))).unwrap();

@@ -72,7 +72,7 @@ async fn a_release_after_a_break_that_was_noticed_leaves_no_doubt() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_made_anew_and_the_lease_renewed_at_once() {
+async fn a_broken_connection_is_replaced_and_the_lease_renewed_at_once() {
     let server = Server::start();
     let mut client = server.client();
     let network = Proxy::to(&server);
@@ -89,7 +89,7 @@ async fn a_connection_that_breaks_is_made_anew_and_the_lease_renewed_at_once() {
 
 /// The lost request did not release it, but the next one did, and its reply proves that it was held until then.
 #[tokio::test]
-async fn a_release_that_is_lost_on_its_way_is_made_once_more() {
+async fn a_release_that_is_lost_on_its_way_is_sent_again() {
     let server = Server::start();
     let mut client = server.client();
     let network = Proxy::to(&server);

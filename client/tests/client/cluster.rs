@@ -72,7 +72,7 @@ async fn a_lock_is_renewed_and_released_where_its_slot_has_moved() {
 
 /// `[first, last, [nil, port, …]]`, and `MOVED slot :port`: the host is that of the node which says so.
 #[tokio::test]
-async fn hosts_that_are_not_told_are_the_asked_nodes_own() {
+async fn an_empty_host_means_the_node_that_replied() {
     let cluster = Cluster::start();
     for master in &cluster.masters {
         master.client().say("CONFIG SET cluster-preferred-endpoint-type unknown-endpoint");
@@ -146,7 +146,7 @@ async fn a_lock_that_has_gone_ahead_of_its_slot_is_asked_for_there() {
 }
 
 #[tokio::test]
-async fn who_waits_waits_on_where_the_slot_has_moved() {
+async fn a_waiter_follows_its_slot() {
     let cluster = Cluster::start();
     let locks = connect(Locks::options(), &cluster).await;
     let key = cluster.key_on(0);

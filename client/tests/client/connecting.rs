@@ -37,7 +37,7 @@ async fn as_a_user_and_in_a_database() {
 
 /// A wrong address is a permanent error; behind one that was right there is another server for a while.
 #[tokio::test]
-async fn what_is_no_server_is_an_outage_only_to_whom_it_was_one() {
+async fn a_program_that_is_no_server_is_an_outage_only_if_a_server_was_there() {
     let server = Server::start();
     let address = format!("redis://127.0.0.1:{}", server.port());
     let options = Locks::options().patience(Duration::from_millis(200));

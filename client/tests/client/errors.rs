@@ -87,7 +87,7 @@ async fn kinds_do_not_mix() {
 }
 
 #[tokio::test]
-async fn a_reader_who_wants_to_write_is_told() {
+async fn a_reader_that_wants_to_write_gets_an_error() {
     let server = Server::start();
     let locks = locks_on(&server).await;
     let prices = locks.read_write("prices");

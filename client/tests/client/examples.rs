@@ -73,7 +73,7 @@ fn a_cache_is_refreshed_by_one_of_its_readers() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_end_releases_its_lock() {
+fn a_worker_that_gets_a_signal_releases_its_lock() {
     let server = Server::start();
     let mut worker = Example::start("deploy", &[&url(&server), "mails:lock"], &server);
     assert_eq!(worker.line(), "held\n");

@@ -52,7 +52,7 @@ fn a_runtime_that_asks_often_has_a_connection_until_it_ends() {
 
 /// The runtime is gone in the middle of its request.
 #[test]
-fn what_a_runtime_leaves_unread_is_given_back() {
+fn a_grant_that_a_runtime_leaves_unread_is_released() {
     let server = Server::start();
     let mut client = server.client();
     let (locks, here) = asked_often(&server);

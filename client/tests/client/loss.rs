@@ -101,7 +101,7 @@ async fn released_while_frozen(options: Options, time: Duration) -> Vec<Result<(
 
 /// The server carries out the first request when the client has given up its answer, and the next one finds nothing.
 #[tokio::test]
-async fn a_release_whose_answer_nobody_waited_for_is_no_loss() {
+async fn a_release_after_a_request_without_its_reply_is_no_loss() {
     let options = Locks::options().lease(LEASE * 300).answer_timeout(SHORT).connect_timeout(SHORT);
     for released in released_while_frozen(options, SHORT * 3).await {
         released.unwrap();
@@ -119,7 +119,7 @@ async fn a_lease_that_ends_during_its_release_is_no_loss() {
 
 /// What was lost before its release stays lost, also if no server is left to answer.
 #[tokio::test]
-async fn a_release_that_comes_too_late_is_a_loss_though_nobody_answers() {
+async fn a_release_that_comes_too_late_is_a_loss_even_without_a_server() {
     let server = Server::start();
     let options = Locks::options().lease(LEASE).patience(Duration::from_millis(100));
     let locks = options.connect_to(url(&server)).await.unwrap();
@@ -150,7 +150,7 @@ async fn loss_of(guard: &Guard) -> Loss {
 }
 
 #[tokio::test]
-async fn why_a_lease_could_not_be_renewed_is_told() {
+async fn the_loss_says_why_the_lease_could_not_be_renewed() {
     let cases: [(&[&str], ErrorKind, Option<&str>); 3] = [
         (&["ACL SETUSER default -rlock.renew"], ErrorKind::Refused, Some("NOPERM")),
         (&["CONFIG SET requirepass new", "CLIENT KILL TYPE normal SKIPME yes"], ErrorKind::Refused, Some("NOAUTH")),
@@ -165,7 +165,7 @@ async fn why_a_lease_could_not_be_renewed_is_told() {
 
 /// A server that was restarted with another configuration.
 #[tokio::test]
-async fn a_server_that_comes_back_without_the_module_is_told_of() {
+async fn a_loss_names_a_server_that_comes_back_without_the_module() {
     let server = Server::start();
     let guard = impatient(&server).await.lock("orders:42").lease(LONG).acquire().await.unwrap();
     let _without = server.crash().without_module().start();

@@ -33,7 +33,7 @@ fn names_a_version(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_have_one_is_told() {
+async fn a_user_without_the_right_gets_an_error() {
     let server = Server::start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE a other 600000");
@@ -48,7 +48,7 @@ async fn a_user_who_may_not_have_one_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_with_too_many_is_told() {
+async fn a_server_with_too_many_gives_an_error() {
     for limit in ["rlock.max-sessions", "rlock.max-tickets"] {
         let server = Server::start();
         let mut client = server.client();

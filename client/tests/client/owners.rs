@@ -129,7 +129,7 @@ async fn acquires_of_one_owner_at_the_same_time_are_granted_one_after_the_other(
 }
 
 #[tokio::test]
-async fn a_wait_whose_place_another_program_takes_as_the_same_owner_is_refused() {
+async fn a_wait_is_refused_if_another_program_takes_its_place_as_the_same_owner() {
     let server = Server::start();
     let mut client = server.client();
     client.say("RLOCK.ACQUIRE orders:42 other 600000");

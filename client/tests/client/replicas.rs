@@ -54,7 +54,7 @@ async fn too_few_replicas() {
 /// A replica that does not know of a renewal could be the master tomorrow: so only what is confirmed counts, for each guard
 /// by its own wish.
 #[tokio::test]
-async fn a_guard_is_vouched_for_only_until_what_replicas_have_confirmed() {
+async fn a_guard_is_guaranteed_only_as_far_as_replicas_have_confirmed() {
     let (master, first) = pair();
     let second = Server::start();
     second.follow(&master);
@@ -75,7 +75,7 @@ async fn a_guard_is_vouched_for_only_until_what_replicas_have_confirmed() {
 
 /// Behind a WAIT a server answers nothing else on the same connection.
 #[tokio::test]
-async fn many_renewals_have_one_wait_and_nobody_stands_behind_it() {
+async fn many_renewals_share_one_wait_and_no_request_queues_behind_it() {
     const LOCKS: i64 = 200;
     let (master, replica) = pair();
     let mut client = master.client();

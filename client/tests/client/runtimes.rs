@@ -52,7 +52,7 @@ fn a_static_client_acquires_keeps_and_releases_whatever_has_become_of_its_runtim
 }
 
 #[test]
-fn a_guard_that_is_dropped_where_no_runtime_is_is_given_back() {
+fn a_guard_that_is_dropped_without_a_runtime_is_released() {
     let server = Server::start();
     let mut client = server.client();
     let locks = opened_elsewhere(&server);

@@ -45,7 +45,7 @@ async fn a_sentinel_that_knows_of_no_master_is_not_the_last_to_be_asked() {
 }
 
 #[tokio::test]
-async fn a_master_that_no_sentinel_knows_is_told_of() {
+async fn a_master_that_no_sentinel_knows_is_an_error() {
     let watched = Watched::start(0);
     let sentinels = watched.sentinels.iter().map(|it| format!("redis://127.0.0.1:{}", it.port()));
     let unknown = Locks::options().connect_to_sentinels(sentinels, "other", Access::default()).await.unwrap_err();
@@ -76,7 +76,7 @@ async fn a_master_that_is_down_is_waited_for_as_long_as_the_caller_waits() {
 }
 
 #[tokio::test]
-async fn many_who_find_nobody_learn_it_together() {
+async fn many_calls_fail_together_if_no_server_answers() {
     let watched = Watched::start(0);
     let limit = Duration::from_millis(500);
     let locks = connect(Locks::options().connect_timeout(limit).answer_timeout(limit), &watched).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn what_is_given_back_in_the_background_can_be_waited_for() {
+async fn releases_in_the_background_can_be_waited_for() {
     let server = Server::start();
     let mut client = server.client();
     let locks = Locks::options().lease(LONG).connect_to(url(&server)).await.unwrap();

@@ -113,7 +113,7 @@ async fn work_that_ends_after_the_loss_is_a_loss() {
 
 /// It may borrow, need not be sent to another thread, and its result is any.
 #[tokio::test]
-async fn what_the_work_results_in_is_told_and_the_lock_is_free() {
+async fn the_result_of_the_work_is_returned_and_the_lock_is_free() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
@@ -149,7 +149,7 @@ impl Drop for Last {
 
 /// The work's cleanup when it is dropped, for example a rollback, is still done under the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_is_dropped_is_over_before_the_lock_is_given_back() {
+async fn dropped_work_ends_before_the_lock_is_released() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
@@ -173,7 +173,7 @@ async fn work_that_is_dropped_is_over_before_the_lock_is_given_back() {
 
 /// The same for work that is dropped because the lock is lost: another client may have it then, and keeps it.
 #[tokio::test]
-async fn work_is_over_before_its_loss_is_told() {
+async fn work_is_dropped_before_its_loss_is_reported() {
     let server = Server::start();
     let locks = locks_on(&server).await;
     let has_ended = Arc::new(());
@@ -190,7 +190,7 @@ async fn work_is_over_before_its_loss_is_told() {
 /// The server stalls as the work ends, for longer than a reply may take: the client waits for one reply, not for its
 /// whole patience. The release goes on.
 #[tokio::test]
-async fn work_that_was_done_is_told_though_the_server_stands_still() {
+async fn finished_work_returns_although_the_server_stalls() {
     let server = Server::start();
     let mut client = server.client();
     let patience = PATIENCE / 2;
@@ -211,7 +211,7 @@ async fn work_that_was_done_is_told_though_the_server_stands_still() {
 }
 
 #[tokio::test]
-async fn work_that_panics_gives_the_lock_back() {
+async fn work_that_panics_releases_the_lock() {
     let server = Server::start();
     let mut client = server.client();
     let guard = locks_on(&server).await.lock("a").acquire().await.unwrap();

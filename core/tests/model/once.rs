@@ -107,7 +107,7 @@ fn without_an_answer_the_next_caller_leads() {
 }
 
 #[test]
-fn an_answer_comes_at_whatever_place_and_even_if_it_is_gone_by_then() {
+fn an_answer_reaches_every_place_even_after_it_has_expired() {
     let mut scene = Scene::new();
     scene.node.host.turn.set(2);
     scene.advance(0);

@@ -49,7 +49,7 @@ fn answer(world: &mut World, but: Option<Wire>) -> bool {
 }
 
 #[test]
-fn a_guard_whose_lease_has_ended_takes_nothing_from_the_next_one_of_its_owner() {
+fn after_its_lease_a_guard_takes_nothing_from_the_next_one_of_its_owner() {
     let mut world = example("a guard whose lease has ended");
     world.take(wants(Wanted { is_kept: false, ..owned(SECOND) }));
     world.is_quiet();
@@ -176,7 +176,7 @@ fn third_on_its_way(world: &mut World) -> Wire {
 }
 
 #[test]
-fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
+fn a_wait_asks_again_if_its_own_earlier_request_takes_its_place() {
     let mut world = example("a request that comes after its successor");
     let own = one_waits_behind_a_holder(&mut world);
     // It asks by the session, which ends, and its connection breaks before its request has arrived.
@@ -196,7 +196,7 @@ fn a_wait_whose_own_earlier_request_takes_its_place_asks_again() {
 }
 
 #[test]
-fn to_settle_takes_until_a_request_on_its_way_is_taken_back() {
+fn settle_waits_until_a_request_on_its_way_is_withdrawn() {
     let mut world = example("a request on its way");
     let line = third_on_its_way(&mut world);
     world.take(Move::Abandon { program: 0, attempt: 3 });

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_newer_than_all_that_were_tried_is_warned_of() {
+    fn only_versions_newer_than_every_tested_one_are_warned_of() {
         for (is_valkey, number) in
             [(false, 0x0007_000f), (false, 0x0008_0603), (true, 0x0008_0000), (true, 0x0009_0163)]
         {

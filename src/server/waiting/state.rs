@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_when_nobody_has_waited_for_long_enough() {
+    fn it_ends_after_a_while_without_waiters() {
         let mut listening = Listening::default();
         assert_eq!(listening.note_idle(true, 10), None, "it has not begun");
         listening.heard = KEYS;

@@ -90,7 +90,7 @@ fn a_call_that_waits_through_a_change_of_roles() {
 
 /// Some servers leave it to the module to unblock clients there.
 #[test]
-fn a_node_that_becomes_a_replica_tells_its_tickets() {
+fn a_node_that_becomes_a_replica_sends_an_event_to_its_tickets() {
     let cluster = Cluster::start_with_replicas();
     let (key, server) = (cluster.key_on(0), &cluster.masters[0]);
     let (mut client, mut replica) = (server.client(), cluster.replicas[0].client());

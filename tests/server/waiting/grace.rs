@@ -10,7 +10,7 @@ for_all_waiters!(
     all_waiters_are_granted_in_their_order_when_the_grace_is_over,
     a_wait_that_ends_in_the_grace_says_when_to_ask_again,
     a_grace_that_ends_in_a_pause_grants_after_the_pause,
-    a_server_that_is_demoted_in_the_grace_lets_its_waiters_go,
+    a_server_that_is_demoted_in_the_grace_dismisses_its_waiters,
     what_is_granted_may_not_outlast_a_grace_that_was_made_shorter,
 );
 
@@ -82,7 +82,7 @@ fn a_grace_that_ends_in_a_pause_grants_after_the_pause(scene: &mut Scene) {
     bob.is_granted();
 }
 
-fn a_server_that_is_demoted_in_the_grace_lets_its_waiters_go(scene: &mut Scene) {
+fn a_server_that_is_demoted_in_the_grace_dismisses_its_waiters(scene: &mut Scene) {
     begin(scene, LONG_MS);
     let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
     scene.say("REPLICAOF 127.0.0.1 1");
@@ -92,7 +92,7 @@ fn a_server_that_is_demoted_in_the_grace_lets_its_waiters_go(scene: &mut Scene) 
 }
 
 #[test]
-fn a_free_lock_whose_slot_moves_away_in_the_grace_sends_its_waiters_away() {
+fn a_free_lock_with_a_slot_that_moves_away_in_the_grace_sends_its_waiters_away() {
     let start = |_| {
         let node = Server::prepare().in_cluster().load_arguments(&["grace", "7000000"]);
         node.options(&["--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no"]).start()

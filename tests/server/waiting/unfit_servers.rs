@@ -9,7 +9,7 @@ for_all_waiters!(
     a_transaction_that_pauses_writes_frees_and_hands_nothing_over,
     loading_grants_nothing,
     no_grant_without_memory_or_enough_replicas,
-    a_server_that_becomes_a_replica_lets_its_waiters_go,
+    a_server_that_becomes_a_replica_dismisses_its_waiters,
 );
 
 fn no_grant_while_writes_are_paused(scene: &mut Scene) {
@@ -87,7 +87,7 @@ fn are_sent_away<'a>(waiters: impl IntoIterator<Item = &'a mut Waiter>) {
     }
 }
 
-fn a_server_that_becomes_a_replica_lets_its_waiters_go(scene: &mut Scene) {
+fn a_server_that_becomes_a_replica_dismisses_its_waiters(scene: &mut Scene) {
     let master = Server::start();
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiters = ["bob", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sentinels_somebody_has_to_know() {
+    fn without_sentinels_the_failover_time_is_not_known() {
         let mut reading = watched();
         reading.sentinels.clear();
         reading.way = Way::One;

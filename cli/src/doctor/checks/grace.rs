@@ -51,7 +51,7 @@ mod tests {
     use crate::doctor::checks::example::{alone, found, set, watched};
 
     #[test]
-    fn whoever_may_be_followed_has_one() {
+    fn a_master_with_replicas_needs_a_grace() {
         let mut reading = watched();
         (0..3).for_each(|node| set(&mut reading, node, &[("rlock.grace", "0")]));
         assert_eq!(found(&look(&reading)), [("rlock.grace", Some("CONFIG SET rlock.grace 30000")); 3]);

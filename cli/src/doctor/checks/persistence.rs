@@ -35,7 +35,7 @@ mod tests {
     use crate::doctor::checks::example::{alone, found, seen};
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_found() {
         let mut reading = alone();
         let info = seen(&mut reading, 0).info.as_mut().unwrap();
         info.0.insert("aof_last_write_status".to_owned(), "err".to_owned());

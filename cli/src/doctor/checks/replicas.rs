@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_nobody_hears_of_stops() {
+    fn a_master_without_its_replicas_must_stop() {
         let mut reading = watched();
         assert_eq!(look(&reading), []);
         for node in 0..3 {

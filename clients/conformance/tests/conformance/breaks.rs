@@ -72,7 +72,7 @@ pub fn a_session_that_is_ended(world: &World) {
 }
 
 /// The same without an event so far: there is nothing to acknowledge, by which the server would notice.
-pub fn a_session_that_is_ended_before_it_was_told_anything(world: &World) {
+pub fn a_session_that_is_ended_before_its_first_event(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     all_ask_again(&client, &mut eye);
 }
@@ -89,7 +89,7 @@ fn all_ask_again(client: &Adapter, eye: &mut Client) {
 }
 
 /// The process is suspended until its session is gone, over connections that last. When it goes on it asks again.
-pub fn a_waiter_that_stands_still(world: &World) {
+pub fn a_waiter_that_is_suspended(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let waits = queue(&client, &mut eye, "a");
     client.freeze();
@@ -102,7 +102,7 @@ pub fn a_waiter_that_stands_still(world: &World) {
 }
 
 /// The server restarts without its data: holders report the loss, and waiters ask again.
-pub fn a_server_that_starts_anew(world: &World) {
+pub fn a_server_that_restarts_empty(world: &World) {
     let (server, mut eye, client) = world.with_taken("a");
     ok(client.acquire("held", with(plain("b"), json!({"lease": 600_000}))));
     let waits = queue(&client, &mut eye, "a");

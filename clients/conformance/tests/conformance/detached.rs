@@ -27,7 +27,7 @@ fn leased(lock: Value, lease: u64) -> Value {
     with(lock, json!({"lease": lease}))
 }
 
-fn was_told_of_no_loss(client: &Adapter) {
+fn got_no_news_of_a_loss(client: &Adapter) {
     assert!(!client.said().iter().any(|it| matches!(it.what, Saying::Lost { .. })), "{:?}", client.said());
 }
 
@@ -52,8 +52,8 @@ pub fn a_hold_that_is_handed_on(world: &World) {
     ok(first.answer(next));
     ok(first.release("next"));
     until_nothing_is_left(&mut eye, "a");
-    was_told_of_no_loss(&first);
-    was_told_of_no_loss(&second);
+    got_no_news_of_a_loss(&first);
+    got_no_news_of_a_loss(&second);
 }
 
 /// The same through the same client, and there and back again.
@@ -69,8 +69,8 @@ pub fn a_hold_that_comes_back(world: &World) {
     }
     ok(first.release("3"));
     until_nothing_is_left(&mut eye, "a");
-    was_told_of_no_loss(&first);
-    was_told_of_no_loss(&second);
+    got_no_news_of_a_loss(&first);
+    got_no_news_of_a_loss(&second);
 }
 
 /// Locks of all kinds are handed on with their tokens. The text has the form that all clients share.
@@ -165,7 +165,7 @@ pub fn a_hold_that_no_process_adopts(world: &World) {
         assert!(said.at_unix_ms >= end, "{way}: {} before {end}", said.at_unix_ms);
         assert_within("the next waiter has it", now, Duration::from_millis(left), said.at);
         ok(second.release("b"));
-        was_told_of_no_loss(&first);
+        got_no_news_of_a_loss(&first);
     }
 }
 
@@ -196,7 +196,7 @@ pub fn a_hold_that_has_ended(world: &World) {
     take(&mut eye, "a");
     is_lost_by("not-held", &adopt(&second, "b", &text));
     give_back(&mut eye, "a");
-    was_told_of_no_loss(&second);
+    got_no_news_of_a_loss(&second);
 }
 
 /// A set that has lost one of its locks is lost.
@@ -219,10 +219,10 @@ pub fn a_hold_that_is_adopted_twice(world: &World) {
     ok(adopt(&third, "c", &text));
     let released = Instant::now();
     ok(second.release("b"));
-    let told = told_to_be_lost_by("not-held", &third, "c");
+    let told = is_reported_lost_by("not-held", &third, "c");
     assert_within("the loss is told", released, Duration::from_secs(1), told.at);
     is_lost_by("not-held", &third.release("c"));
-    was_told_of_no_loss(&second);
+    got_no_news_of_a_loss(&second);
     until_nothing_is_left(&mut eye, "a");
 }
 
@@ -268,7 +268,7 @@ pub fn a_detach_without_an_answer(world: &World) {
     ok(adopt(&second, "b", &text));
     ok(second.release("b"));
     until_nothing_is_left(&mut eye, "a");
-    was_told_of_no_loss(&client);
+    got_no_news_of_a_loss(&client);
 }
 
 /// The reply is lost, but the request has arrived: the lease on the server may be as short as the client has asked for. The
@@ -312,7 +312,7 @@ pub fn an_adoption_over_a_slow_network(world: &World) {
     ok(adopt(&second, "b", &text));
     network.obey(Order::Lose(Sender::Client));
     vouches_for_no_more_than(&second, "b", || eye.expiry("a"));
-    told_to_be_lost_by("not-renewed", &second, "b");
+    is_reported_lost_by("not-renewed", &second, "b");
 }
 
 /// What is stored under the name is overwritten: the adopter reports why its lock is lost.
@@ -323,7 +323,7 @@ pub fn an_adopted_hold_that_is_overwritten(world: &World) {
     let text = text_of(&first, "a", json!({}));
     ok(adopt(&second, "b", &text));
     eye.say("SET a data");
-    told_to_be_lost_by("overwritten", &second, "b");
+    is_reported_lost_by("overwritten", &second, "b");
     is_lost_by("overwritten", &second.release("b"));
 }
 
@@ -336,7 +336,7 @@ pub fn an_adopted_hold_that_is_forgotten(world: &World) {
     ok(adopt(&second, "b", &text));
     let port = server.port();
     let _server = server.crash().port(port).start();
-    told_to_be_lost_by("not-held", &second, "b");
+    is_reported_lost_by("not-held", &second, "b");
 }
 
 /// What is not such a text is refused, and nothing is sent.

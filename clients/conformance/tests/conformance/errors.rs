@@ -140,7 +140,7 @@ pub fn arguments_that_are_refused(world: &World) {
     assert!(!asked.contains("acquire"), "{asked}");
 }
 
-pub fn nobody_listens(world: &World) {
+pub fn no_server_listens(world: &World) {
     let began = is_refused_as("unavailable", world, at(free_port()));
     assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
 }
@@ -155,7 +155,7 @@ pub fn no_server_at_all(world: &World) {
     let words: [&[u8]; 3] =
         [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", &[0xff; 100], b"$99999999999\r\n"];
     for says in words {
-        let (_client, failed, began) = refusal(world, at(somebody_who_says(says)));
+        let (_client, failed, began) = refusal(world, at(server_that_says(says)));
         let fits = ["unavailable", "refused", "configuration"].contains(&failed.word.as_str());
         assert!(fits, "{failed:?}");
         assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
@@ -163,7 +163,7 @@ pub fn no_server_at_all(world: &World) {
 }
 
 /// To whatever they hear. Returns the port.
-fn somebody_who_says(words: &'static [u8]) -> u16 {
+fn server_that_says(words: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {

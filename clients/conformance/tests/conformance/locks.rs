@@ -198,7 +198,7 @@ pub fn a_fixed_lease_ends(world: &World) {
     ok(client.acquire("a", with(plain("a"), json!({"fixed": 1_000}))));
     let end = eye.expiry("a");
     vouches_for_no_more_than(&client, "a", || end);
-    let told = told_to_be_lost_by("ended", &client, "a");
+    let told = is_reported_lost_by("ended", &client, "a");
     assert!(told.at - began >= Duration::from_millis(900), "given up with no need: {:?}", told.at - began);
     assert_within("the loss is told", began, Duration::from_secs(1), told.at);
     until_past(end);

@@ -66,7 +66,7 @@ pub fn why_it_is_lost(world: &World) {
         is_lost_by(reason, &client.release(released));
     }
     for ((_, reason), [held, _]) in ways.iter().zip(&keys) {
-        told_to_be_lost_by(reason, &client, held);
+        is_reported_lost_by(reason, &client, held);
         is_lost_by(reason, &client.release(held));
     }
 }
@@ -78,7 +78,7 @@ pub fn a_frozen_server(world: &World) {
     let end = until_renewed(&mut eye, "a");
     server.freeze();
     until_lost_by(end, &client);
-    told_to_be_lost_by("not-renewed", &client, "a");
+    is_reported_lost_by("not-renewed", &client, "a");
     until_past(end);
     server.thaw();
     is_lost_by("not-renewed", &client.release("a"));
@@ -136,7 +136,7 @@ fn late_answers(world: &World, lease: Value) {
 
 /// The same for a grant after a wait: the client does not know its time. Nothing arrives from the client any more, so no
 /// renewal can make up for it.
-pub fn a_grant_that_is_told_late(world: &World) {
+pub fn a_grant_that_arrives_late(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     take(&mut eye, "a");
     network.obey(Order::Delay(Sender::Server, Duration::from_millis(400)));
@@ -152,7 +152,7 @@ pub fn a_grant_that_is_told_late(world: &World) {
 
 /// The process is suspended for longer than its lease, and another holder gets the lock. When it goes on it knows, and
 /// the work that ran under another lock is stopped.
-pub fn a_process_that_stands_still(world: &World) {
+pub fn a_process_that_is_suspended(world: &World) {
     let (server, mut eye, client) = world.with_client();
     let other = world.client_of(&server);
     ok(client.acquire("a", with(plain("a"), json!({"lease": 1_500}))));

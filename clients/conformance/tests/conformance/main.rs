@@ -72,9 +72,9 @@ const SCENARIOS: &[Scenario] = scenarios! {
     breaks::places_are_kept;
     breaks::answers_that_are_cut;
     breaks::a_session_that_is_ended;
-    breaks::a_session_that_is_ended_before_it_was_told_anything;
-    breaks::a_waiter_that_stands_still;
-    breaks::a_server_that_starts_anew;
+    breaks::a_session_that_is_ended_before_its_first_event;
+    breaks::a_waiter_that_is_suspended;
+    breaks::a_server_that_restarts_empty;
     breaks::a_release_without_an_answer;
     breaks::an_acquire_without_an_answer;
     crowd::a_thousand_wait;
@@ -87,8 +87,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     losses::a_network_that_loses_answers;
     losses::a_slow_network;
     losses::a_slow_network_and_a_fixed_lease ["fixed"];
-    losses::a_grant_that_is_told_late;
-    losses::a_process_that_stands_still ["run"];
+    losses::a_grant_that_arrives_late;
+    losses::a_process_that_is_suspended ["run"];
     losses::work_that_is_done ["run", "fenced"];
     losses::work_that_is_stopped ["run"];
     losses::work_that_ends_in_doubt ["run"];
@@ -103,7 +103,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     errors::another_kind ["read"];
     errors::what_the_server_refuses ["owner"];
     errors::arguments_that_are_refused;
-    errors::nobody_listens;
+    errors::no_server_listens;
     errors::an_address_that_is_none;
     errors::no_server_at_all;
     once::one_works_and_all_get_its_value ["once"];

@@ -105,7 +105,7 @@ pub fn is_lost_by(reason: &str, answer: &Answer) {
 }
 
 /// The same, by the news.
-pub fn told_to_be_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
+pub fn is_reported_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     let said = client.until_lost(held);
     let Saying::Lost { reason: told, .. } = &said.what else { unreachable!() };
     assert_eq!(told.as_deref(), Some(reason), "{said:?}");

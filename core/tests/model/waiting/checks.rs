@@ -21,7 +21,7 @@ impl Play {
                 Some(Happening::TakenBack(named, has_waited)) => self.is_taken_back(&named, has_waited),
                 Some(Happening::CancelAnswered(id, cancelled)) => self.cancel_is_answered(id, &cancelled),
                 Some(Happening::SessionEnded(name)) => self.note_end(name),
-                Some(Happening::GivenBack(lock, holder, side)) => self.given_back(lock, holder, side),
+                Some(Happening::GivenBack(lock, holder, side)) => self.released(lock, holder, side),
                 Some(Happening::Woken(call)) => self.call_is_woken(call),
                 Some(Happening::LetGo(id, outcome)) if self.clients.contains_key(&id) => {
                     self.untold.push_back((id, outcome));
@@ -104,7 +104,7 @@ impl Play {
     }
 
     /// Only grants to a client that was gone before its reply was sent.
-    fn given_back(&mut self, lock: usize, holder: &str, side: Side) {
+    fn released(&mut self, lock: usize, holder: &str, side: Side) {
         let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
         self.granted_to_the_dead.remove(of_the_dead.unwrap_or_else(|| panic!("{holder}'s lock is released by nobody")));
     }

@@ -7,7 +7,7 @@ use crate::permit;
 use rlock_core::lock::{Outcome, Side};
 
 /// Ann has the lock, bob and cid wait; ann's release grants it to bob, but his client is gone before its reply is sent.
-fn bob_dies_before_being_told(paused: bool) {
+fn bob_dies_before_his_reply(paused: bool) {
     let mut play = Play::new();
     for (holder, wait) in [("ann:1", None), ("bob:1", Some(0)), ("cid:1", Some(0))] {
         play.begin_turn();
@@ -37,12 +37,12 @@ fn bob_dies_before_being_told(paused: bool) {
 
 #[test]
 fn a_grant_to_a_client_that_is_gone_goes_on_to_the_next() {
-    bob_dies_before_being_told(false);
+    bob_dies_before_his_reply(false);
 }
 
 #[test]
 fn a_grant_to_a_client_that_is_gone_is_taken_back_after_a_pause() {
-    bob_dies_before_being_told(true);
+    bob_dies_before_his_reply(true);
 }
 
 fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
@@ -51,7 +51,7 @@ fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
 
 /// With a bound, and a waiter by ticket: a refused request leaves nothing behind, and present waiters stay.
 #[test]
-fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
+fn no_request_waits_behind_more_than_its_bound() {
     let mut play = Play::new();
     let ask = |holder, wait, max| Step::Ask { lock: 0, holder, side: Side::Plain, lease: 100_000, wait, max };
     let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };
@@ -86,7 +86,7 @@ fn nobody_waits_behind_as_many_as_it_does_not_want_to() {
 
 /// The last waiter is dismissed by the very command that comes to wait, and its turn allows no more.
 #[test]
-fn behind_the_last_one_who_is_let_go_nobody_sleeps() {
+fn no_waiter_sleeps_behind_the_last_dismissed_one() {
     play(&[
         ask(0, Side::Plain, None),
         ask(1, Side::Plain, Some(0)),
@@ -141,7 +141,7 @@ fn a_later_request_of_a_holder_takes_the_place_of_the_earlier_one() {
 /// Another failover within a grace: a waiter for its own lock is granted it when the grace is over, and not only behind the
 /// waiters that wait for it.
 #[test]
-fn a_grace_that_begins_anew_forgets_nobody() {
+fn a_grace_that_restarts_forgets_no_waiter() {
     let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };
     let by_ticket =
         Step::AskByTicket { session: 0, lock: 0, holder: 2, side: Side::Read, lease: 1, wait: 0, max: None };
@@ -161,7 +161,7 @@ fn a_grace_that_begins_anew_forgets_nobody() {
 /// Cid acquires a permit for 21 ms. Ann's check of the lock comes between that and cid's next request, which restarts the
 /// lease with 1 ms. Bob's permit keeps the key until much later.
 #[test]
-fn a_permit_whose_lease_gets_shorter_is_noticed() {
+fn a_permit_with_a_shortened_lease_is_noticed() {
     let ask = |holder, limit, lease, wait| Step::Ask { lock: 0, holder, side: permit(limit), lease, wait, max: None };
     let [ann, bob, cid, dan] = [0, 1, 2, 3];
     play(&[

@@ -57,7 +57,7 @@ fn bob_is_granted(side: Side) -> Play {
 }
 
 #[test]
-fn what_was_told_on_a_connection_that_dies_is_told_again_on_the_next() {
+fn events_of_a_dead_connection_are_delivered_again_on_the_next() {
     let play = bob_is_granted(Side::Plain).on(&[
         Step::Disconnect { connection: 0 },
         events(0, Ack::None, Some(0)),
@@ -70,7 +70,7 @@ fn what_was_told_on_a_connection_that_dies_is_told_again_on_the_next() {
 }
 
 #[test]
-fn an_answer_that_is_not_written_is_told_on_the_next_connection() {
+fn events_of_an_unwritten_reply_are_delivered_on_the_next_connection() {
     let before = [calls(0), ask(ANN, Side::Plain, None), ask_by_ticket(0, BOB, Side::Plain), Step::NextAnswerIsLost];
     let play = Play::new().on(&before).on(&[release(ANN)]);
     assert_eq!(play.told, []);
@@ -80,7 +80,7 @@ fn an_answer_that_is_not_written_is_told_on_the_next_connection() {
 }
 
 /// The same, but no call waits, so the grant is in no reply.
-fn bob_is_granted_untold(side: Side) -> Play {
+fn bob_is_granted_without_an_event(side: Side) -> Play {
     let side_of_bob = ask_by_ticket(0, BOB, side);
     let before = [events(0, Ack::None, None), ask(ANN, side, None), side_of_bob, ask(CID, side, Some(0)), release(ANN)];
     let play = Play::new().on(&before);
@@ -89,14 +89,14 @@ fn bob_is_granted_untold(side: Side) -> Play {
 }
 
 #[test]
-fn a_grant_outlives_its_session_told_or_not() {
+fn a_grant_outlives_its_session_with_or_without_its_event() {
     let again = [Step::Disconnect { connection: 0 }, events(0, Ack::None, None)];
     for (granted, before) in [
         (bob_is_granted as fn(Side) -> Play, &[][..]),
         (bob_is_granted, &[events(0, Ack::All, None)]),
         (bob_is_granted, &again),
-        (bob_is_granted_untold, &[]),
-        (bob_is_granted_untold, &again),
+        (bob_is_granted_without_an_event, &[]),
+        (bob_is_granted_without_an_event, &again),
     ] {
         for end in [&[Step::End { session: 0 }][..], &[Step::Disconnect { connection: 0 }, Step::Advance { ms: 3_000 }]]
         {
@@ -111,7 +111,7 @@ fn a_grant_outlives_its_session_told_or_not() {
 
 /// The event always has the time left of the lease, which bob makes shorter.
 #[test]
-fn what_is_left_of_a_lease_is_told_as_it_is_then() {
+fn an_event_has_the_time_left_at_its_delivery() {
     let history = [calls(0), ask(ANN, Side::Plain, None), ask_by_ticket(0, BOB, Side::Plain), release(ANN)];
     let play = Play::new().on(&history);
     assert_eq!(play.left_ms, [4 * LONG + 1]);
@@ -125,7 +125,7 @@ fn what_is_left_of_a_lease_is_told_as_it_is_then() {
 #[test]
 fn a_grant_that_is_cancelled_is_its_holders_to_release() {
     for side in [Side::Plain, Side::Write] {
-        for granted in [bob_is_granted(side), bob_is_granted_untold(side)] {
+        for granted in [bob_is_granted(side), bob_is_granted_without_an_event(side)] {
             let play = granted.on(&[Step::Cancel { session: 0, tickets: vec![0] }, events(0, Ack::None, None)]);
             assert!(play.world.is_inside(0, "bob:1") && play.sessions.get("one").unwrap().events() == 0);
             let play = play.on(&[release(BOB)]);
@@ -147,7 +147,8 @@ fn all_are_being_taken_back(granted: Play) -> Play {
 
 #[test]
 fn a_cancel_that_takes_several_turns_is_answered_in_the_last_one() {
-    let both = || [bob_is_granted(Side::Plain), bob_is_granted_untold(Side::Plain)].map(all_are_being_taken_back);
+    let both =
+        || [bob_is_granted(Side::Plain), bob_is_granted_without_an_event(Side::Plain)].map(all_are_being_taken_back);
     for mut play in both() {
         for waiting in [2, 1] {
             play = play.on(&[Step::OneTurn]);
@@ -229,7 +230,7 @@ fn a_session_that_does_not_read_is_passed_over_until_it_does() {
 /// Ann reads, bob waits to write in a session, and cid to read behind him. Bob's session is left, comes back for a
 /// moment, and is left again.
 #[test]
-fn readers_are_let_in_each_time_the_writer_before_them_is_left() {
+fn readers_are_granted_each_time_the_writer_before_them_is_unattended() {
     let moment = events(0, Ack::None, None);
     let before = [moment.clone(), ask(ANN, Side::Read, None), ask_by_ticket(0, BOB, Side::Write)];
     let play = Play::new().on(&before).on(&[
@@ -264,7 +265,7 @@ fn a_newcomer_leaves_no_reader_asleep_behind_a_writer_that_it_passes_over() {
 
 /// Bob's session is left twice, and the second time the server has not come to all of what the first time asked for.
 #[test]
-fn who_is_left_once_more_is_looked_at_from_the_beginning() {
+fn a_session_that_is_abandoned_again_is_checked_from_the_start() {
     let on = |lock, holder, side, wait| Step::Ask { lock, holder, side, lease: LONG, wait, max: None };
     let by_ticket = |lock, holder| Step::AskByTicket {
         session: 0,
@@ -300,7 +301,7 @@ fn who_is_left_once_more_is_looked_at_from_the_beginning() {
 
 /// The only ticket is unattended when cid comes, and the lease is shorter than it was when that came.
 #[test]
-fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
+fn a_waiter_behind_unattended_ones_alone_is_woken_by_the_end_of_the_lease() {
     let lease = |lease| Step::Ask { lock: 0, holder: ANN, side: Side::Plain, lease, wait: None, max: None };
     let play = Play::new().on(&[
         lease(100),
@@ -317,7 +318,7 @@ fn who_waits_behind_the_unattended_alone_is_woken_by_the_end_of_the_lease() {
 
 /// More of its tickets were passed over than are put back at once. Cid waits behind the last of them.
 #[test]
-fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
+fn a_session_that_returns_with_many_tickets_is_first_at_once() {
     let play = Play::new();
     play.world.allow_tickets(100);
     let elsewhere = |holder, wait| Step::Ask { lock: 1, holder, side: Side::Plain, lease: LONG, wait, max: None };
@@ -350,7 +351,7 @@ fn who_is_back_with_many_tickets_is_before_all_others_at_once() {
 
 /// Ann has the lock, and waits for it again in a grace, behind bob. When it is over nothing but ann can free the lock.
 #[test]
-fn who_waits_for_its_own_lock_in_a_grace_is_let_in_when_it_is_over() {
+fn a_waiter_for_its_own_lock_is_granted_it_after_the_grace() {
     for side in [Side::Plain, Side::Write, Side::Read] {
         let other = if side == Side::Read { Side::Write } else { side };
         let begins = [Step::SetGrace(2 * LONG), ask(ANN, side, None), Step::BecomeMaster];
