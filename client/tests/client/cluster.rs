@@ -88,6 +88,23 @@ async fn an_empty_host_means_the_node_that_replied() {
     guard.release().await.unwrap();
 }
 
+/// The rights of docs/running.md in a cluster, and those without the state of the cluster.
+#[tokio::test]
+async fn without_the_right_to_ask_for_the_state_of_the_cluster_its_slots_count() {
+    let cluster = Cluster::start();
+    for rights in ["+cluster|slots +cluster|info", "+cluster|slots"] {
+        for master in &cluster.masters {
+            let user = format!("ACL SETUSER app reset on >secret ~* +rlock.acquire +rlock.release {rights}");
+            assert_eq!(master.client().say(&user), text("OK"));
+        }
+        let nodes = cluster.nodes().map(|node| format!("redis://app:secret@127.0.0.1:{}", node.port()));
+        let locks = Locks::options().connect_to_cluster(nodes).await.unwrap();
+        for master in 0..3 {
+            locks.lock(cluster.key_on(master)).try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        }
+    }
+}
+
 /// A node that the others have forgotten answers first, with what it knows from before.
 #[tokio::test]
 async fn the_newest_view_of_the_slots_counts_not_the_first() {
