@@ -79,7 +79,7 @@ func (s state) String() string {
 }
 
 func (o *step) String() string {
-	what := [...]string{"is granted it", "renews it", "releases it", "is told that it does not hold it", "a command removes it",
+	what := [...]string{"is granted it", "renews it", "releases it", "is refused as no holder", "a command removes it",
 		"the clock is set forward", "a replica is promoted"}[o.what]
 	text := fmt.Sprintf("%s %s, from %d to %d", o.holder, what, o.call, o.ret)
 	switch {

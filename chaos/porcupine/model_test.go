@@ -69,7 +69,7 @@ func TestTheModel(t *testing.T) {
 		{"a renewed lease ends, too", true, []*step{take("a", 0, 1), at("a", renewed, 80, 81), take("b", 180, 181)}},
 		{"a renewal of a hold that another client has", false, []*step{take("a", 0, 1), give(false, "a", 2, 3), take("b", 4, 5), at("a", renewed, 6, 7)}},
 		{"a release of a hold that another client has", false, []*step{take("a", 0, 1), take("b", 101, 102), give(false, "a", 103, 104)}},
-		{"that holder is told that it has nothing", true, []*step{take("a", 0, 1), take("b", 101, 102), deny("a", 103, 104)}},
+		{"that holder gets the reply that it has nothing", true, []*step{take("a", 0, 1), take("b", 101, 102), deny("a", 103, 104)}},
 		{"a hold is lost", false, []*step{take("a", 0, 1), deny("a", 50, 51)}},
 		{"a hold has ended", true, []*step{take("a", 0, 1), deny("a", 50, 101)}},
 		{"a re-entry", true, []*step{take("a", 0, 1), take("a", 2, 3), give(true, "a", 4, 5), give(false, "a", 6, 7)}},

@@ -61,7 +61,7 @@ type verdict struct {
 	tokens  []int64
 	lease   leased
 	node    *node
-	isTold  bool // by an event
+	isEvent bool // and no reply
 }
 
 func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) {
@@ -186,7 +186,7 @@ func (a *attempt) run() (leased, *node, error) {
 				a.lost = wasLost
 			}
 			return lease, v.node, why
-		case v.isThere && !v.isTold:
+		case v.isThere && !v.isEvent:
 			a.answer = &v.answer
 			a.forget()
 			return leased{}, nil, nil
@@ -207,7 +207,7 @@ func (a *attempt) isSure(v verdict) bool {
 	if l.isShared(a.hold) || !isEnough(left, a.asked, a.lock.lease(), a.lock.terms.fixed) {
 		return false
 	}
-	if !v.isTold {
+	if !v.isEvent {
 		return true
 	}
 	master, f := l.nodeOf(a.ctx, a.hold.names[0])
@@ -293,7 +293,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 			}
 			a.lost = a.lost || a.inFlight != nil && !a.inFlight.withdraw()
 			a.inFlight, a.ticket = nil, nil
-			if v, f = told(it); f != nil {
+			if v, f = verdictOf(it); f != nil {
 				n.doubt(f) // an answer's fault was seen to by its line
 			}
 			v.node = n
@@ -345,11 +345,11 @@ func (a *attempt) verdict(r *request, renews bool) (v verdict, f *fault) {
 	return v, nil
 }
 
-// told reads an event: [seq, ticket, outcome, value], and of a grant the end of its lease.
-func told(it notice) (v verdict, f *fault) {
+// verdictOf reads an event: [seq, ticket, outcome, value], and of a grant the end of its lease.
+func verdictOf(it notice) (v verdict, f *fault) {
 	switch value := it.event[3]; it.event[2] {
 	case "granted":
-		v = verdict{granted: true, isTold: true, tokens: tokensOf(value), lease: leased{it.sentAt, 0}}
+		v = verdict{granted: true, isEvent: true, tokens: tokensOf(value), lease: leased{it.sentAt, 0}}
 		if len(it.event) > 4 {
 			endsIn, _ := it.event[4].(int64)
 			v.lease.length = time.Duration(endsIn) * time.Millisecond
@@ -358,7 +358,7 @@ func told(it notice) (v verdict, f *fault) {
 	case "timeout":
 		return verdict{busy: true}, nil
 	case "answered":
-		return verdict{isThere: true, isTold: true}, nil
+		return verdict{isThere: true, isEvent: true}, nil
 	case "error":
 		line, _ := value.(string)
 		return v, faultOf(serverError(line))

@@ -16,18 +16,18 @@ import (
 const longestGiving = 10
 
 type giving struct {
-	locks *Locks
-	lock  *Lock
-	hold  *hold
-	all   bool
-	lease time.Duration
-	lost  *Error    // before its release
-	valid time.Time // until when it was guaranteed
-	told  func(error)
+	locks    *Locks
+	lock     *Lock
+	hold     *hold
+	all      bool
+	lease    time.Duration
+	lost     *Error    // before its release
+	valid    time.Time // until when it was guaranteed
+	onResult func(error)
 	// Stored with the release; nil from when it can no longer be.
 	answer *answer
 
-	isTold      bool
+	isReported  bool
 	left        []string // what is not released
 	asked       []*request
 	late        map[*request]string // the answers to these may still come
@@ -43,7 +43,7 @@ type giving struct {
 func (l *Locks) newGiving(lock *Lock, h *hold, all bool, lease time.Duration) *giving {
 	now := time.Now()
 	return &giving{locks: l, lock: lock, hold: h, all: all, lease: lease, left: append([]string{}, h.names...),
-		late: map[*request]string{}, began: now, until: now.Add(lease), told: func(error) {}}
+		late: map[*request]string{}, began: now, until: now.Add(lease), onResult: func(error) {}}
 }
 
 // giveBack ends what is held, and reports that to the callers of released. An answer is stored only if it is not lost.
@@ -68,7 +68,7 @@ func (h *Held) giveBack(ctx context.Context, answer *answer) {
 	}
 	l.unlock()
 	h.cancel(context.Canceled)
-	g.told = func(err error) {
+	g.onResult = func(err error) {
 		if h.result = err; g.lost != nil {
 			h.result = g.lost
 		}
@@ -81,7 +81,7 @@ func (h *Held) giveBack(ctx context.Context, answer *answer) {
 	}
 	switch {
 	case isNothing: // what the server counts too much, the last one of this owner releases
-		g.tell(nil)
+		g.reports(nil)
 		finish()
 	case g.run(orNever(ctx.Done())):
 		finish()
@@ -132,7 +132,7 @@ func (g *giving) run(done <-chan struct{}) bool {
 		if g.isOver(g.answered()) {
 			return true
 		}
-		if g.isTold && done != nil {
+		if g.isReported && done != nil {
 			return false
 		}
 	}
@@ -140,7 +140,7 @@ func (g *giving) run(done <-chan struct{}) bool {
 
 // ends is when it is not asked again: after the first report it is over when the client is closed.
 func (g *giving) ends() <-chan struct{} {
-	if g.isTold {
+	if g.isReported {
 		return g.locks.closing.Done()
 	}
 	return g.locks.life.Done()
@@ -218,23 +218,23 @@ func (g *giving) isOver(f *fault) bool {
 	switch {
 	case len(g.left) == 0:
 		g.locks.allGiven(g)
-		g.tell(nil)
+		g.reports(nil)
 		return true
 	case f == nil:
 		return g.isAbsent(loss(NotHeld, about, nil), false)
 	case g.answer != nil && !f.mayPass(): // the lock may still be held
-		g.tell(f.refusal(about))
+		g.reports(f.refusal(about))
 		g.answer = nil
 		return false
 	case f.isOverwritten(): // with something else in its place, it is not held
 		return g.isAbsent(loss(Overwritten, about, f.cause), true)
 	case !f.mayPass():
-		g.tell(f.about(about))
+		g.reports(f.about(about))
 		return true
 	case !g.all && (f.what == silent || !now.Before(g.valid) || now.Sub(g.began) >= g.locks.options.Patience):
 		// One release must not come twice, nor when its lease is over: it could take what another one was granted.
 		if g.locks.isDoubtful(g.hold) {
-			g.tell(newError(ErrInDoubt, about, f.cause))
+			g.reports(newError(ErrInDoubt, about, f.cause))
 			return true
 		}
 		g.all, g.began = true, now
@@ -243,16 +243,16 @@ func (g *giving) isOver(f *fault) bool {
 		g.until = earlier(g.began.Add(longestGiving*g.lease), now.Add(g.lease))
 	}
 	if now.Sub(g.began) >= g.locks.options.Patience {
-		g.tell(f.about(about))
+		g.reports(f.about(about))
 	}
 	if g.answer != nil && !now.Before(g.valid) { // it is no longer known to be this holder's
-		g.tell(f.about(about))
+		g.reports(f.about(about))
 		g.answer = nil
 	}
 	g.rest = pause(g.tries)
 	g.tries++
 	if !now.Before(g.until) || g.locks.life.Err() != nil {
-		g.tell(f.about(about))
+		g.reports(f.about(about))
 		return true
 	}
 	return false
@@ -274,15 +274,15 @@ func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
 	hasEnded := !at.Before(g.valid)
 	switch {
 	case len(g.left) == 0:
-		g.tell(nil)
+		g.reports(nil)
 	case g.unanswered != nil:
-		g.tell(newError(ErrInDoubt, lost.Lock, g.unanswered))
+		g.reports(newError(ErrInDoubt, lost.Lock, g.unanswered))
 	case g.interrupted != nil && hasEnded:
-		g.tell(newError(ErrInDoubt, lost.Lock, g.interrupted))
+		g.reports(newError(ErrInDoubt, lost.Lock, g.interrupted))
 	case hasEnded:
-		g.tell(newError(ErrUnavailable, lost.Lock, errOverdue)) // not answered before the lease had ended
+		g.reports(newError(ErrUnavailable, lost.Lock, errOverdue)) // not answered before the lease had ended
 	default:
-		g.tell(lost)
+		g.reports(lost)
 	}
 	if isCertain || !g.all || !g.locks.mayCome(g.hold) || !at.Before(g.until) || g.locks.life.Err() != nil {
 		return true
@@ -293,11 +293,11 @@ func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
 	return false
 }
 
-// tell tells the first result, and no other.
-func (g *giving) tell(err error) {
-	if !g.isTold {
-		g.isTold = true
-		g.told(err)
+// reports passes on the first result, and no other.
+func (g *giving) reports(err error) {
+	if !g.isReported {
+		g.isReported = true
+		g.onResult(err)
 	}
 }
 

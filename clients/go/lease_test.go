@@ -9,7 +9,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestALeaseIsVouchedForFromBeforeItWasAskedFor(t *testing.T) {
+func TestALeaseIsGuaranteedFromBeforeItsRequest(t *testing.T) {
 	before := time.Now()
 	for _, row := range []struct{ length, vouched time.Duration }{
 		{30_000 * ms, 29_698 * ms}, {1_000 * ms, 988 * ms}, {100 * ms, 97 * ms}, {2 * ms, 0}, {0, 0},

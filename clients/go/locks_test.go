@@ -15,7 +15,7 @@ import (
 	"github.com/rlock/rlock/clients/go"
 )
 
-func TestDoGivesTheLockBackWhateverTheWorkDoes(t *testing.T) {
+func TestDoReleasesTheLockWhateverTheWorkDoes(t *testing.T) {
 	rdb, locks, name := server(t), connect(t, rlock.Options{}), name(t)
 	failure := errors.New("no stock")
 	if err := locks.Do(t.Context(), name, func(context.Context, *rlock.Held) error { return failure }); err != failure {
@@ -39,7 +39,7 @@ func TestAContextsDeadlineIsALimitAsWell(t *testing.T) {
 	is(t, err, rlock.ErrBusy)
 }
 
-func TestTheConnectionForWaitsIsClosedWhenNobodyWaits(t *testing.T) {
+func TestTheConnectionForWaitsIsClosedWithoutWaits(t *testing.T) {
 	rdb, name := server(t), name(t)
 	locks := connect(t, rlock.Options{Name: "idle", IdleTimeout: 50 * time.Millisecond})
 	held := acquired(t, locks.Lock(name))

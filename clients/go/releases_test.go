@@ -83,7 +83,7 @@ func TestAReleaseThatIsAnsweredLateIsOne(t *testing.T) {
 	<-resumed
 }
 
-func TestWorkWhoseReleaseGetsNoReplySucceedsAndIsLogged(t *testing.T) {
+func TestWorkSucceedsWithoutAReplyToItsReleaseAndThatIsLogged(t *testing.T) {
 	rdb, key, log := server(t), name(t), &logged{}
 	locks := connect(t, rlock.Options{AnswerTimeout: time.Second, Patience: time.Second, Logger: log.logger()})
 	resume := func() {}

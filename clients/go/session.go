@@ -29,14 +29,14 @@ type session struct {
 	node *node
 	name string
 
-	mutex   sync.Mutex
-	open    bool
-	over    bool
-	last    int64
-	waiting map[string]*ticket
-	parked  []*request // until it is open, in the order in which they have come
-	told    int64
-	idle    time.Time // since when there is no wait
+	mutex    sync.Mutex
+	open     bool
+	over     bool
+	last     int64
+	waiting  map[string]*ticket
+	parked   []*request // until it is open, in the order in which they have come
+	received int64      // the number of the last event
+	idle     time.Time  // since when there is no wait
 }
 
 // ticket is one wait.
@@ -187,13 +187,13 @@ func (s *session) listen(heard *time.Time) *fault {
 	defer l.end(&fault{unreachable, errOverdue})
 	var under []*request
 	for waits, limit := false, s.node.locks.options.ConnectTimeout+longestPoll; ; waits, limit = true, longestPoll {
-		if s.told == 0 && !heard.IsZero() {
+		if s.received == 0 && !heard.IsZero() {
 			if why := s.unknown(); why != nil {
 				return why
 			}
 		}
-		for len(under) == 0 || s.told > 0 && len(under) < 2 {
-			under = append(under, s.poll(l, waits)) // the first one does not wait: it tells at once that it is open
+		for len(under) == 0 || s.received > 0 && len(under) < 2 {
+			under = append(under, s.poll(l, waits)) // the first one does not wait: it shows at once that the session is open
 		}
 		first := under[0]
 		under = under[1:]
@@ -225,7 +225,7 @@ func (s *session) unknown() *fault {
 }
 
 func (s *session) poll(l *line, waits bool) *request {
-	words := []string{"RLOCK.EVENTS", s.name, "ACK", strconv.FormatInt(s.told, 10), "TTL", milliseconds(ttl)}
+	words := []string{"RLOCK.EVENTS", s.name, "ACK", strconv.FormatInt(s.received, 10), "TTL", milliseconds(ttl)}
 	if waits {
 		words = append(words, "WAIT", "0")
 	}
@@ -271,10 +271,10 @@ func (s *session) hear(events []any, sentAt time.Time) (isUnused bool) {
 		}
 		seq, _ := event[0].(int64)
 		name, _ := event[1].(string)
-		if seq <= s.told {
+		if seq <= s.received {
 			continue // sent again, as its acknowledgement was lost
 		}
-		s.told = seq
+		s.received = seq
 		if t := s.remove(name); t != nil {
 			t.news <- notice{event: event, sentAt: sentAt}
 		}

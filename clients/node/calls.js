@@ -55,9 +55,9 @@ class Calls {
   #closing;
   #idle;
   #logged;
-  #toldOfLoss;
+  #onLoss;
 
-  constructor(toldOfLoss) { this.#toldOfLoss = toldOfLoss; }
+  constructor(onLoss) { this.#onLoss = onLoss; }
 
   // `begin` gets the call's number; `use` gets its outcome, and may make something of it.
   #ask(calls, begin, use = outcome => outcome) {
@@ -70,11 +70,11 @@ class Calls {
   }
 
   // At first what has become of a call; of one that holds something, later, that it is lost.
-  #tell(call, word, text, tokens, reason, answer) {
-    const calls = this.#waits.has(call) ? this.#waits : this.#others, told = calls.get(call);
-    if (!told) return this.#held.get(call)?.look();
+  #report(call, word, text, tokens, reason, answer) {
+    const calls = this.#waits.has(call) ? this.#waits : this.#others, settle = calls.get(call);
+    if (!settle) return this.#held.get(call)?.look();
     calls.delete(call);
-    told({ call, word, text, tokens, reason, answer });
+    settle({ call, word, text, tokens, reason, answer });
     if (this.#waits.size + this.#others.size > 0) return;
     this.#alive.unref();
     this.#idle?.();
@@ -90,17 +90,17 @@ class Calls {
   }
 
   async open(place, settings) {
-    const told = await this.#ask(this.#others, () => {
-      this.#native = new Client(place, settings, (...news) => this.#tell(...news));
+    const opened = await this.#ask(this.#others, () => {
+      this.#native = new Client(place, settings, (...news) => this.#report(...news));
     });
-    if (told.word) this.#end();
-    this.#check(told);
+    if (opened.word) this.#end();
+    this.#check(opened);
     open.add(this);
-    this.identity = told.text;
+    this.identity = opened.text;
   }
 
   // Waits for what `begin` starts, unless `signal` or close() ends the wait before.
-  async wait(names, signal, begin, told) {
+  async wait(names, signal, begin, use) {
     const closed = `${names}: the client is closed`;
     signal?.throwIfAborted();
     if (this.#closing) throw new Closed(closed);
@@ -108,11 +108,11 @@ class Calls {
     const outcome = await this.#ask(this.#waits, call => {
       giveUp = () => {
         this.#native.forget(call);
-        this.#tell(call, 'aborted');
+        this.#report(call, 'aborted');
       };
       begin(call);
       signal?.addEventListener('abort', giveUp);
-    }, told);
+    }, use);
     signal?.removeEventListener('abort', giveUp);
     if (outcome.word === 'aborted') throw signal.reason;
     return this.#check({ ...outcome, text: outcome.text ?? closed });
@@ -149,7 +149,7 @@ class Calls {
     let timer;
     debug('%s: the next try is in %d ms', error.message, time);
     try {
-      await this.wait(names, signal, call => { timer = setTimeout(() => this.#tell(call), time); });
+      await this.wait(names, signal, call => { timer = setTimeout(() => this.#report(call), time); });
     } finally {
       clearTimeout(timer);
     }
@@ -163,7 +163,7 @@ class Calls {
   lost({ kind, names, holder }, error) {
     debug('%s (%s)', error.message, holder);
     channel('rlock:loss').publish({ kind, names, holder, error });
-    this.#toldOfLoss({ names, holder, error });
+    this.#onLoss({ names, holder, error });
   }
 
   // `worked`: the work counts if the lock was guaranteed when the work ended, even if the release has no reply.
@@ -204,11 +204,11 @@ class Calls {
   close(limit) { return this.#closing ??= this.#close(limit); }
 
   async #close(limit) {
-    for (const call of this.#waits.keys()) this.#tell(call, 'closed');
+    for (const call of this.#waits.keys()) this.#report(call, 'closed');
     for (const held of this.#held.values()) held.end(new Closed(`${held.names}: the client is closed`));
     // Releases and detaches that are under way are waited for, too.
     const late = later(now() + limit, () => {
-      for (const call of this.#others.keys()) this.#tell(call, 'unavailable', 'closed before a server has answered');
+      for (const call of this.#others.keys()) this.#report(call, 'unavailable', 'closed before a server has answered');
     });
     if (this.#detaching.size > 0) await Promise.all(this.#detaching);
     const idle = new Promise(resolve => { this.#idle = resolve; });

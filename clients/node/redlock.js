@@ -60,7 +60,7 @@ class Redlock extends EventEmitter {
     if (!Number.isInteger(duration)) throw new Error('Duration must be an integer value in milliseconds.');
     const { retryCount, retryDelay, retryJitter } = { ...this.settings, ...settings };
     const wait = retryCount < 0 ? Infinity : retryCount * (retryDelay + retryJitter);
-    return this.#told('The operation was unable to achieve a quorum during its retry window.', async () => {
+    return this.#translated('The operation was unable to achieve a quorum during its retry window.', async () => {
       this.#locks ??= Locks.from(...this.clients).catch(error => {
         this.#locks = undefined;
         throw error;
@@ -69,7 +69,7 @@ class Redlock extends EventEmitter {
     });
   }
 
-  async #told(message, work) {
+  async #translated(message, work) {
     try {
       return await work();
     } catch (cause) {
@@ -85,7 +85,7 @@ class Redlock extends EventEmitter {
 
   async release(lock) {
     lock.invalidate();
-    await this.#told('The lock was not held any more.', () => lock.held.release());
+    await this.#translated('The lock was not held any more.', () => lock.held.release());
     return { attempts: [] };
   }
 

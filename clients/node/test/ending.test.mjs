@@ -29,7 +29,7 @@ test('close ends what is held, and aborts the work under it', async () => {
   await assert.rejects(held.release(), Closed);
 });
 
-test('a release that is under way when the client is closed is told how it ends', async () => {
+test('a release that is under way when the client is closed settles', async () => {
   const locks = await Locks.connect(URL), name = fresh(), held = await locks.lock(name).acquire();
   const released = held.release();
   await locks.close();
@@ -37,7 +37,7 @@ test('a release that is under way when the client is closed is told how it ends'
   assert.equal(await isFree(name), true);
 });
 
-test('close is bounded, also if the server stands still', async () => {
+test('close is bounded, also if the server stalls', async () => {
   const locks = await Locks.connect(URL), name = fresh();
   await locks.lock(name, { lease: 2_000 }).acquire();
   const begun = performance.now();
@@ -57,7 +57,7 @@ test('an open client, and what is held, keep no process alive', async () => {
 });
 
 for (const [how, line] of [['by itself', ''], ['by process.exit', 'process.exit();'], ['by an exception', 'throw new Error();']]) {
-  test(`a process that ends ${how} gives back what it holds`, async () => {
+  test(`a process that ends ${how} releases what it holds`, async () => {
     const name = fresh();
     const { code } = await program(`${PRELUDE}
       await locks.lock('${name}', { lease: 600_000 }).acquire(); console.log('held'); ${line}`).ends();
@@ -66,7 +66,7 @@ for (const [how, line] of [['by itself', ''], ['by process.exit', 'process.exit(
   });
 }
 
-test('who waits keeps the process alive', async () => {
+test('a wait keeps the process alive', async () => {
   const name = fresh(), locks = await connect(), held = await locks.lock(name).acquire();
   const waiter = program(`${PRELUDE} await locks.using('${name}', () => console.log('mine'));`);
   await untilWaiting(name, 1);
@@ -136,7 +136,7 @@ for (const [when, line] of [
   });
 }
 
-test('a program whose worker alone has a client ends', async () => {
+test('a program ends if only its worker has a client', async () => {
   const { code, errors, lines } = await program(`
     import { Worker } from 'node:worker_threads';
     const worker = () => new Worker(\`

@@ -27,7 +27,7 @@ const isMistake = message => thrown => {
   return true;
 };
 
-test('mistakes are told where they are made', async () => {
+test('mistakes are reported where they are made', async () => {
   const wrong = isMistake(/./);
   for (const address of ['localhost:6379', 'http://127.0.0.1']) await assert.rejects(Locks.connect(address), wrong);
   await assert.rejects(Locks.connect(SERVER, { timeout: 3 }), isMistake(/^timeout: there is no such option$/));

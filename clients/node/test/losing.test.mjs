@@ -12,8 +12,8 @@ const locks = await connect({ lease: 1_500 });
 const busy = time => { for (const end = performance.now() + time; performance.now() < end;); };
 const aborted = signal => signal.aborted || once(signal, 'abort');
 
-test('the signal tells, and using fails with the same error', async () => {
-  const name = fresh(), told = once(locks, 'lost');
+test('the signal is aborted, and using fails with the same error', async () => {
+  const name = fresh(), reported = once(locks, 'lost');
   let reason;
   const using = locks.using(name, { fenced: true }, async ({ signal }) => {
     await redis.del(name);
@@ -23,7 +23,7 @@ test('the signal tells, and using fails with the same error', async () => {
   });
   await assert.rejects(using, thrown => thrown instanceof Lost && thrown === reason && thrown.code === 'RLOCK_LOST');
   assert.match(reason.message, new RegExp(`^${name}: lost[:,] .*not held`));
-  const [{ names, holder, error }] = await told;
+  const [{ names, holder, error }] = await reported;
   assert.deepEqual([names, error], [[name], reason]);
   assert.ok(holder.startsWith(locks.identity));
 });
@@ -79,7 +79,7 @@ test('a loss is published once', async () => {
   assert.deepEqual(losses, ['write']);
 });
 
-test('NODE_DEBUG tells of a loss in a line, and of a permanent error in one', async () => {
+test('NODE_DEBUG prints one line for a loss, and one for a permanent error', async () => {
   const name = fresh();
   process.env.NODE_DEBUG = 'rlock';
   const other = program(`

@@ -129,9 +129,9 @@ test('mistakes are refused', async () => {
 });
 
 test('with a function it is once() of an EventEmitter', async () => {
-  const told = [];
-  assert.equal(locks.once('news', (...news) => told.push(news)), locks);
+  const emitted = [];
+  assert.equal(locks.once('news', (...news) => emitted.push(news)), locks);
   locks.emit('news', 1, 2);
   locks.emit('news', 3);
-  assert.deepEqual(told, [[1, 2]]);
+  assert.deepEqual(emitted, [[1, 2]]);
 });

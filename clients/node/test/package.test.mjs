@@ -65,7 +65,7 @@ test('its types are right, strictly, in both kinds of modules', async () => {
   await run(process.execPath, [tsc, ...strictly, '--module', 'nodenext', ...programs], { cwd: root });
 });
 
-test('a platform that it is not built for is told in one line', async () => {
+test('an unsupported platform is reported in one line', async () => {
   const bare = join(folder, 'bare');
   await cp(root, bare, { recursive: true, filter: path => !/node_modules|\.node$/.test(path) });
   await assert.rejects(run(process.execPath, ['-e', "require('./index.js')"], { cwd: bare }), ({ stderr }) => {

@@ -29,9 +29,9 @@ test('acquire, extend, release', async () => {
 
 test('one that is taken', async () => {
   const resource = fresh(), lock = await redlock.acquire([resource], 5_000);
-  const told = once(redlock, 'error').catch(error => [error]);
+  const reported = once(redlock, 'error').catch(error => [error]);
   await assert.rejects(redlock.acquire([resource], 5_000, { retryCount: 0 }), ExecutionError);
-  assert.ok((await told)[0] instanceof ResourceLockedError);
+  assert.ok((await reported)[0] instanceof ResourceLockedError);
   const next = redlock.acquire([resource], 5_000, { retryCount: -1 });
   await untilWaiting(resource, 1);
   await lock.release();
@@ -58,7 +58,7 @@ test('using keeps it for longer than its duration', async () => {
   assert.equal(await isFree(resource), true);
 });
 
-test('using tells of a loss', async () => {
+test('using reports a loss', async () => {
   const resource = fresh();
   await assert.rejects(redlock.using([resource], 1_500, { retryCount: 0 }, async signal => {
     await redis.del(resource);

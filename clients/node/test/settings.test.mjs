@@ -74,7 +74,7 @@ test('how all of it is written', () => {
     { cluster: ['redis://:p@a:1/0'] });
 });
 
-test('what cannot be taken over is told', async () => {
+test('a client that cannot be taken over is refused', async () => {
   const lazyConnect = true;
   const sentinel = createSentinel({ name: 'm', sentinelRootNodes: [{ host: 's', port: 1 }] });
   for (const client of [

@@ -92,7 +92,7 @@ class Adapter:
 
     async def acquire(self, asked):
         held = self.keep(asked["held"], await self.lock(asked).acquire())
-        return self.told(held, "all" in asked)
+        return self.described(held, "all" in asked)
 
     async def detach(self, asked):
         within = seconds(asked, "within")
@@ -102,7 +102,7 @@ class Adapter:
 
     async def adopt(self, asked):
         held = self.keep(asked["held"], await self.opened().adopt(asked["text"]))
-        return self.told(held, asked["text"].startswith("rlock1/several/"))
+        return self.described(held, asked["text"].startswith("rlock1/several/"))
 
     def keep(self, name, held):
         self.held[name] = held
@@ -116,11 +116,11 @@ class Adapter:
         held.on_lost(lost)
         return held
 
-    def told(self, held, has_several):
-        told = {"holder": held.holder}
+    def described(self, held, has_several):
+        description = {"holder": held.holder}
         if has_several:
-            return {**told, "tokens": held.tokens}
-        return told if held.token is None else {**told, "token": held.token}
+            return {**description, "tokens": held.tokens}
+        return description if held.token is None else {**description, "token": held.token}
 
     async def cancel(self, asked):
         if asked["of"] in self.tasks:

@@ -134,7 +134,7 @@ def test_both_locks_are_lost(redis):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks do not count who cancels them")
-def test_who_cancels_the_task_at_the_same_time_gets_it_cancelled(redis):
+def test_a_cancellation_at_the_same_time_as_the_loss_counts(redis):
     async def test(locks):
         async def work():
             async with locks.lock("k", lease=0.1, fixed=True) as held:
@@ -151,7 +151,7 @@ def test_who_cancels_the_task_at_the_same_time_gets_it_cancelled(redis):
     in_asyncio(test)
 
 
-def test_a_cancelled_body_gives_the_lock_back(redis):
+def test_a_cancelled_body_releases_the_lock(redis):
     async def test(locks):
         async def work():
             async with locks.lock("k"):
@@ -169,10 +169,10 @@ def test_a_cancelled_body_gives_the_lock_back(redis):
 
 def test_on_lost(redis):
     async def test(locks):
-        told = asyncio.Event()
+        reported = asyncio.Event()
         held = await locks.lock("k", lease=0.2, fixed=True).acquire()
-        held.on_lost(told.set)
-        await told.wait()
+        held.on_lost(reported.set)
+        await reported.wait()
         assert held.lost and held.loss.endswith(" lease has ended")
 
     in_asyncio(test)

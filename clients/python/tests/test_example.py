@@ -35,7 +35,7 @@ def test_orders_are_shipped_one_at_a_time(redis, service):
     assert len({answer.json()["shipped"] for answer in answers}) == 8
 
 
-def test_an_order_that_somebody_else_ships(redis, service, locks):
+def test_an_order_that_another_process_ships(redis, service, locks):
     with locks.lock("order:42:lock"):
         assert service.post("/orders/42/ship").status_code == 409
 

@@ -78,10 +78,10 @@ def test_a_greenlet_that_is_ended_leaves_the_queue(green):
 
 def test_a_loss_is_reported_to_a_greenlet(green):
     green("""
-        locks, told = Locks(URL), threading.Event()
+        locks, reported = Locks(URL), threading.Event()
         held = locks.lock("k", lease=0.2, fixed=True).acquire()
-        held.on_lost(told.set)
-        assert told.wait(10) and held.lost
+        held.on_lost(reported.set)
+        assert reported.wait(10) and held.lost
     """)
 
 

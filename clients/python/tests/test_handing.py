@@ -11,9 +11,9 @@ from rlock_client import Configuration, Lost
 
 
 def test_in_threads(redis, locks):
-    lock, told = locks.lock("k", fenced=True, lease=1.5), threading.Event()
+    lock, reported = locks.lock("k", fenced=True, lease=1.5), threading.Event()
     with lock as first:
-        first.on_lost(told.set)
+        first.on_lost(reported.set)
         text = first.detach(timedelta(seconds=10))
     assert redis.hkeys("k") == [first.holder] and 5_000 < redis.pttl("k") <= 10_000
     assert not first.remaining and not first.lost and first not in lock._held
@@ -26,7 +26,7 @@ def test_in_threads(redis, locks):
         for within in (0, -1, float("nan")):
             with pytest.raises(Configuration):
                 second.detach(within)
-    assert not redis.exists("k") and not told.is_set()
+    assert not redis.exists("k") and not reported.is_set()
     with pytest.raises(Lost, match="^k: lost: the server says"):
         locks.adopt(text)
 

@@ -14,8 +14,8 @@ def test_a_forked_child_holds_nothing_of_its_parent_s(redis):
     ran("""
         locks = Locks(URL)
         held = locks.lock("k").acquire()
-        told = threading.Event()
-        held.on_lost(told.set)
+        reported = threading.Event()
+        held.on_lost(reported.set)
         def child():
             assert held.lost and held.remaining == 0 and "forked" in held.loss
             for call in (held.check, held.release, held.detach):
@@ -33,7 +33,7 @@ def test_a_forked_child_holds_nothing_of_its_parent_s(redis):
             mine.on_lost(late.set)
             assert late.wait(10)
         forked(child)
-        assert not held.lost and not told.is_set()
+        assert not held.lost and not reported.is_set()
         held.release()
     """)
 
@@ -147,7 +147,7 @@ def test_ctrl_c_in_asyncio(redis):
         until("it waits no more", lambda: waiting(redis) == 0)
 
 
-def test_the_end_gives_back_what_is_held(redis):
+def test_the_end_releases_what_is_held(redis):
     ran("""
         locks, loops = Locks(URL), aio.Locks(URL)
         held = locks.lock("a").acquire()
@@ -160,7 +160,7 @@ def test_the_end_gives_back_what_is_held(redis):
 
 @pytest.mark.parametrize("daemon", [True, False])
 @pytest.mark.parametrize("kind", ["sync", "aio"])
-def test_the_end_does_not_wait_for_those_who_wait(redis, kind, daemon):
+def test_the_end_does_not_wait_for_waiters(redis, kind, daemon):
     with Locks(URL) as locks, locks.lock("k"):
         begun = time.monotonic()
         _, errors = ran(f"""

@@ -172,7 +172,7 @@ def test_extending_what_is_not_held(redis, lock, verb, given):
     endless.release()
 
 
-def test_a_lock_that_nobody_refers_to_stays_held(lock):
+def test_a_lock_without_references_stays_held(lock):
     lock(timeout=20).acquire()
     gc.collect()
     assert not lock().acquire(blocking=False)

@@ -27,7 +27,7 @@ from rlock_client import (
 )
 
 
-def test_with_holds_the_lock_and_gives_it_back(redis, locks):
+def test_with_holds_the_lock_and_releases_it(redis, locks):
     with locks.lock("orders:42", wait=10, fenced=True) as held:
         assert redis.hkeys("orders:42") == [held.holder]
         assert held.token > 0 and held.tokens == [held.token]
@@ -171,13 +171,13 @@ def test_a_generator_may_end_in_another_thread(redis, locks):
     assert not redis.exists("k")
 
 
-def test_what_was_given_back_within_with(redis, locks):
+def test_what_was_released_within_with(redis, locks):
     with locks.lock("k") as held:
         held.release()
 
 
 
-def test_a_loss_is_told_at_the_end_of_with(redis, locks, caplog):
+def test_a_loss_is_raised_at_the_end_of_with(redis, locks, caplog):
     with pytest.raises(Lost, match="k: lost: the server says that it is not held") as lost:
         with locks.lock("k", lease=1.5) as held:
             redis.delete("k")
@@ -220,23 +220,23 @@ def test_the_body_s_error_is_the_cause(redis, locks):
 
 
 def test_on_lost(redis, locks):
-    told = threading.Event()
+    reported = threading.Event()
     held = locks.lock("k", lease=0.2, fixed=True).acquire()
-    held.on_lost(told.set)
-    assert told.wait(20) and held.lost
+    held.on_lost(reported.set)
+    assert reported.wait(20) and held.lost
     late = threading.Event()
     held.on_lost(late.set)
     assert late.wait(20)
     quiet, last = (locks.lock(name, lease=1.0, fixed=True).acquire() for name in ("q", "k"))
-    told.clear()
+    reported.clear()
     late.clear()
-    quiet.on_lost(told.set)
+    quiet.on_lost(reported.set)
     quiet.release()
     last.on_lost(late.set)
-    assert late.wait(20) and not told.is_set(), "what was released is not lost"
+    assert late.wait(20) and not reported.is_set(), "what was released is not lost"
 
 
-def test_close_ends_waits_and_gives_back(redis):
+def test_close_ends_waits_and_releases(redis):
     locks, ended = Locks(URL), []
     held = locks.lock("k").acquire()
 

@@ -112,7 +112,7 @@ class ClusterTest {
 
     /** Redisson sends its script with keys of two slots, and fails too. */
     @Test
-    void a_name_whose_companions_are_in_another_slot_is_refused_by_both() {
+    void a_name_with_companions_in_another_slot_is_refused_by_both() {
         assertThrows(Exception.class, () -> fleet.getReadWriteLock("foo{").readLock().tryLock());
         try (Native client = cluster.of("foo{").client()) {
             assertThrows(Native.Refused.class, () -> client.say("RLOCK.RACQUIRE foo{ other 60000"));

@@ -17,7 +17,7 @@ class DeadJvmTest {
     private static final double LATE_MS = 10;
 
     @Test
-    void native_waiters_are_let_in_when_the_leases_of_a_killed_jvm_end() throws Exception {
+    void native_waiters_are_granted_when_the_leases_of_a_killed_jvm_end() throws Exception {
         List<String> names = IntStream.range(0, Latency.ROUNDS).mapToObj(i -> "dead:" + i).collect(Collectors.toList());
         Process service = start(names);
         try (Native client = Node.shared().client(); Crew crew = new Crew()) {

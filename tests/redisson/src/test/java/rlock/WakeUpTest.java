@@ -102,7 +102,7 @@ class WakeUpTest {
      * it does not sleep on when that one's holder dies.
      */
     @Test
-    void a_java_thread_is_told_that_a_lease_handed_over_is_shorter() {
+    void a_java_thread_is_notified_that_a_lease_handed_over_is_shorter() {
         assertNull(client.say("RLOCK.ACQUIRE wake:14 first 60000"));
         long endOfTheFirst = client.number("PEXPIRETIME wake:14");
         Waiter java = Waiter.java(fleet.getLock("wake:14"));
@@ -111,12 +111,12 @@ class WakeUpTest {
         second.grantedAt();
         Patience.until("the second lease is over", () -> client.say("EXISTS wake:14").equals(0L));
         java.grantedAt();
-        assertTrue(System.currentTimeMillis() < endOfTheFirst, "it was not told");
+        assertTrue(System.currentTimeMillis() < endOfTheFirst, "it was not notified");
     }
 
     /** Redisson publishes nothing then, so Java readers sleep on (KnownDefectsTest). The server notices all the same. */
     @Test
-    void a_java_writer_that_steps_down_to_its_read_lets_native_readers_in() {
+    void a_java_writer_that_steps_down_to_its_read_admits_native_readers() {
         RReadWriteLock lock = fleet.getReadWriteLock("wake:12");
         Latency latency = new Latency();
         for (int i = 0; i < Latency.ROUNDS; i++) {

@@ -32,7 +32,7 @@ class WrappedFailureTest {
 
     /** No process knows of the second hold. It goes with the first. */
     @Test
-    void the_last_unlock_gives_back_a_re_entry_that_was_never_heard_of() {
+    void the_last_unlock_releases_a_re_entry_without_a_reply() {
         RLock lock = locks.getLock("unheard:again");
         lock.lock(60, TimeUnit.SECONDS);
         node.freeze();
@@ -55,7 +55,7 @@ class WrappedFailureTest {
 
     /** Every kind of wait. Redisson's own locks would wait forever. */
     @Test
-    void nobody_waits_on_when_the_client_is_shut_down() {
+    void every_wait_ends_when_the_client_is_shut_down() {
         client.say("RLOCK.ACQUIRE shut other 60000");
         client.say("RLOCK.WACQUIRE shut:rw other 60000");
         RLock lock = locks.getLock("shut");

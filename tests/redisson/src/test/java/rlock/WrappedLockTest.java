@@ -54,7 +54,7 @@ class WrappedLockTest {
     }
 
     @Test
-    void who_does_not_hold_it_cannot_unlock_it() {
+    void only_its_holder_can_unlock_it() {
         RLock lock = locks.getLock("not-mine");
         IllegalMonitorStateException e = assertThrows(IllegalMonitorStateException.class, lock::unlock);
         assertEquals("attempt to unlock lock, not locked by current thread by node id: " + locks.getRedisson().getId()
@@ -69,7 +69,7 @@ class WrappedLockTest {
     }
 
     @Test
-    void a_reader_that_wants_to_write_is_told_that_it_waits_for_itself() {
+    void a_reader_that_wants_to_write_gets_an_error_instead_of_waiting_for_itself() {
         locks.getReadWriteLock("upgrade").readLock().lock();
         RLock write = locks.getReadWriteLock("upgrade").writeLock();
         assertFalse(write.tryLock());
@@ -148,7 +148,7 @@ class WrappedLockTest {
 
     /** The next request of the same thread is not granted on top of what is being released. */
     @Test
-    void who_gives_up_and_asks_again_at_once_has_one_hold() {
+    void a_caller_that_gives_up_and_asks_again_at_once_has_one_hold() {
         RLock lock = locks.getLock("race:again");
         for (int i = 0; i < 300; i++) {
             assertNull(client.say("RLOCK.ACQUIRE race:again other 60000 WAIT 20000"));
@@ -167,7 +167,7 @@ class WrappedLockTest {
 
     /** The second request waits for the end of the first, and the third must not wait for that of the second. */
     @Test
-    void who_gives_up_twice_may_ask_again() {
+    void a_caller_that_gives_up_twice_may_ask_again() {
         RLock lock = locks.getLock("race:twice");
         long began = System.nanoTime();
         for (int i = 0; i < 20; i++) {
@@ -273,7 +273,7 @@ class WrappedLockTest {
 
     /** The watchdog's lease counts again once it has renewed. */
     @Test
-    void an_inner_hold_with_a_longer_lease_is_vouched_for_no_longer_than_the_outer_ones_renewal() {
+    void an_inner_hold_with_a_longer_lease_is_guaranteed_no_longer_than_the_outer_ones_renewal() {
         RLock lock = locks.getLock("vouched:inner");
         lock.lock();
         lock.lock(60, SECONDS);

@@ -144,7 +144,7 @@ class WrappedLossTest {
 
     /** However near its end the lock is lost. */
     @Test
-    void nobody_is_interrupted_once_the_work_has_ended() {
+    void no_thread_is_interrupted_once_the_work_has_ended() {
         try (Crew crew = new Crew()) {
             for (int i = 0; i < 12; i++) {
                 RLock lock = locks.getLock("near:" + i);
@@ -162,11 +162,11 @@ class WrappedLossTest {
 
     private void endsNear(RLock lock, Native own) throws Exception {
         AtomicBoolean isOver = new AtomicBoolean();
-        CompletableFuture<Void> told = new CompletableFuture<>();
+        CompletableFuture<Void> reported = new CompletableFuture<>();
         own.say("DEL " + lock.getName());
         try {
             locks.call(lock, () -> {
-                locks.lost(lock).thenRun(() -> told.complete(null));
+                locks.lost(lock).thenRun(() -> reported.complete(null));
                 takeAway(own, lock.getName());
                 // It is noticed at the next renewal.
                 long end = System.nanoTime()
@@ -182,7 +182,7 @@ class WrappedLossTest {
         } catch (LockLostException e) {
             assertTrue(isOver.get());
         }
-        Patience.until("all have been told", () -> told.isDone() || locks.remaining(lock).isZero());
+        Patience.until("all losses are reported", () -> reported.isDone() || locks.remaining(lock).isZero());
         assertFalse(Thread.interrupted(), "nobody interrupts what comes after the work");
     }
 
@@ -225,8 +225,8 @@ class WrappedLossTest {
 
     /** Of waits and holds, too: RlockMetrics is one, and SpringSetupTest reads it. */
     @Test
-    void an_observer_is_told_of_losses_and_its_failure_changes_nothing() throws Exception {
-        CompletableFuture<LostLock> told = new CompletableFuture<>();
+    void an_observer_is_notified_of_losses_and_its_failure_changes_nothing() throws Exception {
+        CompletableFuture<LostLock> reported = new CompletableFuture<>();
         locks.observe(new LockObserver() {
             @Override
             public void held(String name, Duration time) {
@@ -235,7 +235,7 @@ class WrappedLossTest {
 
             @Override
             public void lost(LostLock lost) {
-                told.complete(lost);
+                reported.complete(lost);
             }
         });
         RLock lock = locks.getLock("observed");
@@ -243,6 +243,6 @@ class WrappedLossTest {
         lock.unlock();
         lock.lock();
         takeAway(client, "observed");
-        assertEquals("observed", told.get(Patience.LIMIT.toSeconds(), SECONDS).getName());
+        assertEquals("observed", reported.get(Patience.LIMIT.toSeconds(), SECONDS).getName());
     }
 }

@@ -30,7 +30,7 @@ class WrappedPermitsTest {
     }
 
     @Test
-    void a_thread_has_one_at_most_and_gives_back_what_it_has() throws Exception {
+    void a_thread_has_one_at_most_and_releases_its_own() throws Exception {
         Permits permits = locks.getPermits("one", 1);
         assertThrows(IllegalMonitorStateException.class, permits::release);
         assertTrue(permits.tryAcquire());
@@ -52,7 +52,7 @@ class WrappedPermitsTest {
     }
 
     @Test
-    void a_permit_is_renewed_until_it_is_taken_away_which_is_told() throws Exception {
+    void a_permit_is_renewed_until_it_is_taken_away_and_the_loss_is_reported() throws Exception {
         BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
         locks.onLost(losses::add);
         Permits permits = locks.getPermits("kept", 1);

@@ -23,7 +23,7 @@ class WrappedQueueTest {
 
     /** Redisson's own sleeps until the lease would have ended. */
     @Test
-    void a_deleted_lock_lets_java_in() {
+    void a_deleted_lock_is_granted_to_java() {
         assertNull(client.say("RLOCK.ACQUIRE deleted other 60000"));
         Waiter waiter = Waiter.java(locks.getLock("deleted"));
         client.say("DEL deleted");
@@ -47,7 +47,7 @@ class WrappedQueueTest {
 
     /** Where others wait, a request goes to the queue at once, with a short lease: not that of the holder. */
     @Test
-    void who_has_the_lock_and_enters_again_keeps_its_lease() {
+    void a_holder_that_enters_again_keeps_its_lease() {
         RedissonLocks patient = WrappedFleet.with(config ->
                 config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer().setAddress(Node.shared().address()));
         RLock lock = patient.getLock("again");

@@ -92,7 +92,7 @@ class WrappedReplicaTest {
 
     private LostLock loss() throws InterruptedException {
         LostLock lost = losses.poll(Patience.LIMIT.toSeconds(), TimeUnit.SECONDS);
-        assertTrue(lost != null, "nobody was told");
+        assertTrue(lost != null, "no loss was reported");
         return lost;
     }
 
@@ -106,10 +106,10 @@ class WrappedReplicaTest {
         replica.freeze();
         long frozen = System.currentTimeMillis();
         LostLock lost = loss();
-        long told = System.currentTimeMillis();
-        assertTrue(told > confirmed - LATE_MS, "told too early: " + (confirmed - told) + " ms");
-        assertTrue(told < frozen + Fleet.WATCHDOG_MS + LATE_MS, "told too late: " + (told - frozen) + " ms");
-        assertTrue(end("held") > told, "the master has renewed it");
+        long reported = System.currentTimeMillis();
+        assertTrue(reported > confirmed - LATE_MS, "reported too early: " + (confirmed - reported) + " ms");
+        assertTrue(reported < frozen + Fleet.WATCHDOG_MS + LATE_MS, "reported too late: " + (reported - frozen) + " ms");
+        assertTrue(end("held") > reported, "the master has renewed it");
         assertEquals("held", lost.getName());
         assertInstanceOf(NoSyncedSlavesException.class, lost.getCause().orElseThrow());
     }
@@ -142,8 +142,8 @@ class WrappedReplicaTest {
         untilRenewed("again");
         assertThrows(RedisException.class, held::lock);
         loss();
-        long told = System.currentTimeMillis();
-        assertTrue(told < frozen + 2 * Fleet.WATCHDOG_MS + LATE_MS, "told too late: " + (told - frozen) + " ms");
+        long reported = System.currentTimeMillis();
+        assertTrue(reported < frozen + 2 * Fleet.WATCHDOG_MS + LATE_MS, "reported too late: " + (reported - frozen) + " ms");
     }
 
     @Test
@@ -188,7 +188,7 @@ class WrappedReplicaTest {
         long end = end("guarded");
         replica.stop();
         assertEquals("guarded", loss().getName());
-        assertTrue(System.currentTimeMillis() < end + Fleet.WATCHDOG_MS, "told too late");
+        assertTrue(System.currentTimeMillis() < end + Fleet.WATCHDOG_MS, "reported too late");
     }
 
     @Test

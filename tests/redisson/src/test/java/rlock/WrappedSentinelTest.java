@@ -14,7 +14,7 @@ class WrappedSentinelTest {
 
     @Test
     @Timeout(240)
-    void nobody_gets_in_by_an_old_master_that_goes_on_granting_its_queue() {
+    void no_waiter_is_granted_by_an_old_master_that_goes_on_granting_its_queue() {
         Sentinels sentinels = new Sentinels();
         RedissonLocks locks = WrappedFleet.with(config -> config.setSlavesSyncTimeout(100).useSentinelServers()
                 .setMasterName(Sentinels.MASTER).addSentinelAddress(sentinels.addresses()).setScanInterval(200));

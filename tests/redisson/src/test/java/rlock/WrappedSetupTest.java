@@ -36,7 +36,7 @@ class WrappedSetupTest {
     }
 
     @Test
-    void a_user_who_may_not_use_the_commands_is_told_the_servers_words() {
+    void a_user_without_the_right_to_the_commands_gets_the_servers_words() {
         try (Native client = Node.shared().client()) {
             client.say("ACL SETUSER guest on >secret ~* &* +@all -rlock.cancel");
         }
@@ -120,7 +120,7 @@ class WrappedSetupTest {
 
     /** A session ends after a while without waits, and its connections with it: not those of locks that are being taken. */
     @Test
-    void when_the_last_wait_is_long_over_nobody_notices() {
+    void the_end_of_an_idle_session_disturbs_no_lock() {
         Node node = Node.start();
         RedissonLocks locks = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS).useSingleServer()
                 .setAddress(node.address()).setTimeout((int) Patience.LIMIT.toMillis()));

@@ -30,7 +30,7 @@ class WrappedTlsTest {
     private Path files;
 
     @Test
-    void a_lock_waits_is_handed_over_and_is_renewed_and_a_stranger_is_not_trusted() throws Exception {
+    void a_lock_is_waited_for_handed_over_and_renewed_and_a_stranger_is_not_trusted() throws Exception {
         try (Native plain = Node.shared().client()) {
             assumeFalse(((List<?>) plain.say("CONFIG GET tls-port")).isEmpty(), "the server was built without TLS");
         }

@@ -210,9 +210,9 @@ class SpringInMemoryTest {
 
     @ParameterizedTest
     @MethodSource("both")
-    void a_loss_interrupts_the_work_and_is_told(RedissonLocks locks) {
-        var told = new CompletableFuture<LostLock>();
-        Runnable end = locks.onLost(told::complete);
+    void a_loss_interrupts_the_work_and_is_reported(RedissonLocks locks) {
+        var reported = new CompletableFuture<LostLock>();
+        Runnable end = locks.onLost(reported::complete);
         RLock lock = locks.getLock(name);
         var lost = assertThrows(LockLostException.class, () -> locks.call(lock, () -> {
             lose(locks);
@@ -221,7 +221,7 @@ class SpringInMemoryTest {
         }));
         assertEquals(name, lost.getLost().getName());
         assertEquals(LossReason.NOT_HELD, lost.getReason());
-        assertEquals(name, told.join().getName());
+        assertEquals(name, reported.join().getName());
         end.run();
     }
 

@@ -133,7 +133,7 @@ class SpringLockedTest {
         public void addAndLose(String order) {
             addUnlocked(order);
             locks.getRedisson().getKeys().delete("orders:" + order);
-            Patience.until("the loss is told", Thread::interrupted);
+            Patience.until("the loss is reported", Thread::interrupted);
         }
 
         @Locked(value = "orders:#{#order.name()}-${rlock.default-wait}", waitTime = "0s")
@@ -350,7 +350,7 @@ class SpringLockedTest {
     }
 
     @Test
-    void an_interrupted_wait_is_told_without_a_checked_exception() throws Exception {
+    void an_interrupted_wait_throws_an_unchecked_exception() throws Exception {
         try (Native client = Node.shared().client()) {
             client.say("RLOCK.ACQUIRE orders:" + order + " somebody 60000");
             var seen = new CompletableFuture<Boolean>();

@@ -134,7 +134,7 @@ class SpringRegistryTest {
     }
 
     @Test
-    void what_was_lost_is_not_taken_once_more_as_if_nothing_had_happened() throws Exception {
+    void what_was_lost_is_not_acquired_again_without_a_warning() throws Exception {
         Lock lock = registry.obtain(name);
         lock.lock();
         loseIt();

@@ -50,7 +50,7 @@ class SpringSampleTest {
     }
 
     @Test
-    void locks_stand_beside_all_else_that_redisson_does_for_spring() throws Exception {
+    void locks_work_alongside_everything_else_that_redisson_does_for_spring() throws Exception {
         assertEquals(1, shop.getBeansOfType(RedissonClient.class).size());
         assertTrue(shop.getBean(RedissonLocks.class).isNative());
         assertEquals(shop.getBean(RedissonClient.class), shop.getBean(RedissonLocks.class).getRedisson());

@@ -80,14 +80,14 @@ class SpringShedLockTest {
 
     /** And the rest of at least is left of the lease, by one command. */
     @Test
-    void at_least_is_kept_when_it_is_given_back() {
+    void at_least_is_kept_when_it_is_unlocked() {
         locked(LONG, Duration.ofSeconds(100)).unlock();
         assertTrue(lock(LONG, Duration.ZERO).isEmpty());
         assertTrue(leaseMs() > 50_000 && leaseMs() <= 100_000);
     }
 
     @Test
-    void nobody_is_harmed_by_a_late_unlock() {
+    void a_late_unlock_leaves_the_next_holder_alone() {
         SimpleLock late = locked(Duration.ofMillis(50), Duration.ZERO);
         Patience.until("the lease is over", () -> !isLocked());
         SimpleLock next = locked(LONG, Duration.ZERO);

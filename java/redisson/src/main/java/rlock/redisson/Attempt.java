@@ -361,7 +361,7 @@ final class Attempt<T> {
                 waiting();
             } else {
                 // Its ticket may have got a grant meanwhile, and this one came on top of it.
-                doubt |= ticket.told.isDone();
+                doubt |= ticket.event.isDone();
                 ticket.close();
                 if (reply instanceof byte[]) {
                     answered((byte[]) reply);
@@ -404,12 +404,12 @@ final class Attempt<T> {
         long limitMs = terms.waitMs < 0 ? ASKED_AGAIN_MS : Math.min(ASKED_AGAIN_MS, leftMs() + GRACE_MS);
         CompletableFuture<Void> late = new CompletableFuture<>();
         Clock.Timer timer = server.after(Math.max(1, limitMs), () -> late.complete(null));
-        CompletableFuture.anyOf(ticket.told, outcome, late).whenComplete((any, error) -> {
+        CompletableFuture.anyOf(ticket.event, outcome, late).whenComplete((any, error) -> {
             timer.cancel();
             if (outcome.isDone()) {
                 withdraw();
-            } else if (ticket.told.isDone()) {
-                told(ticket.told.join());
+            } else if (ticket.event.isDone()) {
+                handle(ticket.event.join());
             } else if (isTimeUp()) {
                 outcome.complete(meaning.apply(null));
                 withdraw();
@@ -419,7 +419,7 @@ final class Attempt<T> {
         });
     }
 
-    private void told(Ticket.Event event) {
+    private void handle(Ticket.Event event) {
         ticket.close();
         switch (event.outcome) {
             case GRANTED:

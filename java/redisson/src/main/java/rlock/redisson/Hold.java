@@ -303,7 +303,7 @@ final class Hold {
         return isDoubtful && leases.isEmpty() && attempts == 0 && releases == 0 && settling == 0;
     }
 
-    void isGivenBack() {
+    void markReleased() {
         isDoubtful &= attempts > 0 || !leases.isEmpty();
     }
 

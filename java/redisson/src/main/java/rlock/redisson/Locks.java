@@ -39,7 +39,7 @@ final class Locks {
         observers = new Observers(server.forListeners());
         sessions = new Sessions(server);
         watchdog = new Watchdog(server, holds, this::lost);
-        server.tellOfConnections(watchdog, Watchdog::reconnected);
+        server.reportConnections(watchdog, Watchdog::reconnected);
         flights = new Flights(this);
         server.endClockWithClient();
     }
@@ -249,7 +249,7 @@ final class Locks {
             boolean goesOn = error != null && !isRefused && System.nanoTime() - until < 0 && !server.isShuttingDown();
             holds.with(id, hold -> {
                 if (!goesOn) {
-                    hold.isGivenBack();
+                    hold.markReleased();
                 }
                 return hold.settlingEnds();
             }).complete(null);

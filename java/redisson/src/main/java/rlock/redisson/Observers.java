@@ -32,30 +32,30 @@ final class Observers implements LockObserver {
         return add(new LockObserver() {
             @Override
             public void lost(LostLock lost) {
-                executor.execute(() -> tell(() -> listener.accept(lost)));
+                executor.execute(() -> safely(() -> listener.accept(lost)));
             }
         });
     }
 
     @Override
     public void waited(String name, Duration time, boolean isGranted) {
-        all.forEach(observer -> tell(() -> observer.waited(name, time, isGranted)));
+        all.forEach(observer -> safely(() -> observer.waited(name, time, isGranted)));
     }
 
     @Override
     public void held(String name, Duration time) {
-        all.forEach(observer -> tell(() -> observer.held(name, time)));
+        all.forEach(observer -> safely(() -> observer.held(name, time)));
     }
 
     @Override
     public void lost(LostLock lost) {
         log.warn("{} (thread {})", lost, lost.getThreadId());
-        all.forEach(observer -> tell(() -> observer.lost(lost)));
+        all.forEach(observer -> safely(() -> observer.lost(lost)));
     }
 
-    private static void tell(Runnable told) {
+    private static void safely(Runnable call) {
         try {
-            told.run();
+            call.run();
         } catch (RuntimeException e) {
             log.error("An observer of locks failed", e);
         }

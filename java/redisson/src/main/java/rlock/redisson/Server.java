@@ -231,17 +231,17 @@ final class Server {
      * Reports each node to which a connection is made when one was lost before, for as long as there is a listener.
      */
     @SuppressWarnings("deprecation")
-    <T> void tellOfConnections(T who, BiConsumer<T, InetSocketAddress> tell) {
+    <T> void reportConnections(T observer, BiConsumer<T, InetSocketAddress> report) {
         ConnectionEventsHub hub = services().getConnectionEventsHub();
-        WeakReference<T> told = new WeakReference<>(who);
+        WeakReference<T> reference = new WeakReference<>(observer);
         hub.addListener(new ConnectionListener() {
             @Override
             public void onConnect(InetSocketAddress address) {
-                T still = told.get();
+                T still = reference.get();
                 if (still == null) {
                     hub.removeListener(System.identityHashCode(this));
                 } else {
-                    tell.accept(still, address);
+                    report.accept(still, address);
                 }
             }
 

@@ -235,12 +235,12 @@ final class Session {
             if (error != null) {
                 broken(on, error);
             } else {
-                told(on, (List<?>) reply, askedAt);
+                receive(on, (List<?>) reply, askedAt);
             }
         });
     }
 
-    private void told(Server.Line on, List<?> events, long askedAt) {
+    private void receive(Server.Line on, List<?> events, long askedAt) {
         synchronized (this) {
             heardAt = System.nanoTime();
             pauseMs = PAUSE_MIN_MS;
@@ -271,7 +271,7 @@ final class Session {
     }
 
     private void deliver(List<?> events, long askedAt) {
-        List<Ticket> told = new ArrayList<>();
+        List<Ticket> receivers = new ArrayList<>();
         List<Ticket.Event> outcomes = new ArrayList<>();
         synchronized (this) {
             for (Object each : events) {
@@ -284,13 +284,13 @@ final class Session {
                 acknowledged = sequence;
                 Ticket ticket = tickets.get(String.valueOf(event.get(1)));
                 if (ticket != null) {
-                    told.add(ticket);
+                    receivers.add(ticket);
                     outcomes.add(Ticket.Event.of(event, askedAt));
                 }
             }
         }
-        for (int i = 0; i < told.size(); i++) {
-            told.get(i).told.complete(outcomes.get(i));
+        for (int i = 0; i < receivers.size(); i++) {
+            receivers.get(i).event.complete(outcomes.get(i));
         }
     }
 
@@ -346,6 +346,6 @@ final class Session {
             log.debug("{} waits at {} begin again: {}", left.size(), node, String.valueOf(error));
         }
         opened.completeExceptionally(error);
-        left.forEach(ticket -> ticket.told.complete(new Ticket.Event(Ticket.Outcome.SESSION_OVER, error, 0)));
+        left.forEach(ticket -> ticket.event.complete(new Ticket.Event(Ticket.Outcome.SESSION_OVER, error, 0)));
     }
 }

@@ -9,7 +9,7 @@ final class Ticket {
     final String name;
 
     /** Completed once. */
-    final CompletableFuture<Event> told = new CompletableFuture<>();
+    final CompletableFuture<Event> event = new CompletableFuture<>();
 
     Ticket(Session session, String name) {
         this.session = session;
