@@ -31,16 +31,15 @@ files=$(table 'core/src/[a-z_/]+[.]rs')
 # Which defects the tests catch
 
 A test that passes may be one that sees nothing. So defects are put into the code, one at a time, and the tests have to fail.
-This page is written by `make core-mutants`, `make sim-mutants` and `make chaos-mutants`, not by hand. Each row tells the commit at which it was
-tried; what was not tried since keeps its row.
+`make core-mutants`, `make sim-mutants` and `make chaos-mutants` write this page. A row has the commit at which it was tried. The
+first line of each patch says what is wrong.
 
 ## Core, by its own tests
 
-`make core-mutants` has [cargo-mutants](https://mutants.rs) change the rules and the queues in every way that it knows: a
-function returns something else, an operator is another one, an arm of a match is missing. The judges are the tests of
-`rlock-core`: every history of a small world, random histories, and the tests of its parts. A mutant that does not compile
-is none; one with which a test does not end was noticed. [core/mutants.toml](../../core/mutants.toml) names those that change
-nothing, each with the reason.
+[cargo-mutants](https://mutants.rs) changes the rules and the queues in every way that it knows: a function returns something
+else, an operator is another one, an arm of a match is missing. The tests of `rlock-core` judge. A mutant that does not compile is
+none; one with which a test does not end is noticed. [core/mutants.toml](../../core/mutants.toml) names those that change nothing,
+each with the reason.
 
 | file | mutants | caught | without an end | not compiled | missed | at commit |
 |---|---|---|---|---|---|---|
@@ -57,36 +56,34 @@ END
 
 ## The engine and the client's core, by simulation
 
-Each row is one defect, as in [sim/mutants](../../sim/mutants): most are defects that a build has had, or a rule of the
-[grace](failover.md) that is missing. The judge is the [simulation](failover.md) of the client that ships against the engine
-that ships: `make sim-mutants`. A row names the history that needs the fewest moves once it is shortened; it fails again each
-time, by its seed.
+Each row is a patch of [sim/mutants](../../sim/mutants): most are defects that a build has had, or a rule of the
+[grace](failover.md) that is missing. The judge is the [simulation](failover.md). A row names the history that needs the fewest
+moves once it is shortened; it fails again each time, by its seed.
 
-| defect | what is wrong | caught by | moves | at commit |
-|---|---|---|---|---|
+| defect | caught by | moves | at commit |
+|---|---|---|---|
 END
     table 'sim/mutants/[a-z-]+[.]patch'
     cat <<'END'
 
 ## The module and the client, by chaos
 
-Each row is a build of the module or of the client with one defect, as in [chaos/mutants](../../chaos/mutants), under the
-chaos of [proof.md](../proof.md). A seed decides what goes wrong when, not how the machine fares with it, so a defect may live
-through a run: `make chaos-mutants` tries one seed after the other.
+Each row is a build with a patch of [chaos/mutants](../../chaos/mutants), under the chaos of [proof.md](../proof.md). A defect may
+survive a run, so one seed after the other is tried.
 
-| defect | what is wrong | in the | world | caught by | after | at commit |
-|---|---|---|---|---|---|---|
+| defect | in the | world | caught by | after | at commit |
+|---|---|---|---|---|---|
 END
     table '[a-z-]+'
     cat <<'END'
 
 ## The same histories, by Porcupine
 
-The histories of these builds, judged by the [second checker](../proof.md#a-second-checker), which knows the rules of exclusive
-locks and tokens. A defect is out of its sight if it breaks another promise, or a lock of another kind; then it accepts the history.
+The histories of these builds by the [second checker](../proof.md#a-second-checker). It knows the rules of exclusive locks and
+tokens, and accepts a history that breaks another promise, or a lock of another kind.
 
-| defect | what is wrong | by Porcupine | operations judged | at commit |
-|---|---|---|---|---|
+| defect | by Porcupine | operations judged | at commit |
+|---|---|---|---|
 END
     table 'chaos/mutants/[a-z-]+[.]patch'
 } >"$page.new"

@@ -66,7 +66,7 @@ for name in "${names[@]}"; do
     echo "$name: $outcome${history:+, $history moves}"
     if [ "$outcome" = caught ] && [ -n "$history" ]; then
         caught=$((caught + 1))
-        rows+="| $patches/$name.patch | $(said "$name" "what is wrong") | $history | $commit |"$'\n'
+        rows+="| $patches/$name.patch | $history | $commit |"$'\n'
     fi
 done
 
