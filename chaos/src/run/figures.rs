@@ -193,11 +193,19 @@ fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     write_worlds(out, &by_server)?;
     writeln!(out, "\n## All runs, by world\n")?;
     write_worlds(out, &worlds)?;
-    writeln!(out, "\n## Where a promise ends\n\n| world | what | times | of |\n|---|---|---|---|")?;
-    for (name, world) in &worlds {
-        for (what, (times, of)) in &world.counted {
-            writeln!(out, "| {name} | {what} | {times} | {of} |")?;
-        }
+    write_ends(out, &worlds)
+}
+
+/// What no promise excludes, in each world: how often, of how many that it could have happened to.
+fn write_ends(out: &mut impl fmt::Write, worlds: &BTreeMap<String, Verdict>) -> fmt::Result {
+    let kinds: BTreeSet<_> = worlds.values().flat_map(|world| world.counted.keys()).collect();
+    writeln!(out, "\n## Where a promise ends\n")?;
+    let heads = kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>();
+    writeln!(out, "| | {} |\n|---|{}", heads.join(" | "), "---|".repeat(kinds.len()))?;
+    for (name, world) in worlds {
+        let cell = |(times, of): &(u64, u64)| format!("{times} of {of}");
+        let cells = kinds.iter().map(|kind| world.counted.get(*kind).map_or_else(|| "–".to_owned(), cell));
+        writeln!(out, "| {name} | {} |", cells.collect::<Vec<_>>().join(" | "))?;
     }
     Ok(())
 }
@@ -206,7 +214,7 @@ fn write_failovers(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Resul
     const COLUMNS: &str =
         "failovers | with exposed locks | with two holders | that is | exposed locks | with two holders | that is";
     let mut rows = Vec::new();
-    let mut kinds: BTreeMap<(String, &str), Failovers> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, [Failovers; 2]> = BTreeMap::new();
     for kind in WorldKind::WITH_REPLICAS {
         for (play, word) in [(Play::Unprotected, "unprotected"), (Play::Protected, "protected")] {
             for (has_two, builds) in [(false, ""), (true, ", two builds")] {
@@ -219,7 +227,8 @@ fn write_failovers(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Resul
                     rows.push((format!("{}, {word}{builds}", place(kind)), sum));
                 }
                 for (by, failovers) in worlds.iter().flat_map(|world| &world.failovers) {
-                    *kinds.entry((format!("{}: {by}", place(kind)), word)).or_default() += *failovers;
+                    let [protected, unprotected] = kinds.entry(format!("{}: {by}", place(kind))).or_default();
+                    *(if play == Play::Protected { protected } else { unprotected }) += *failovers;
                 }
             }
         }
@@ -239,9 +248,11 @@ fn write_failovers(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Resul
         )?;
     }
     writeln!(out, "\n## Failovers, by kind\n")?;
-    writeln!(out, "| | | failovers | exposed locks | with two holders |\n|---|---|---|---|---|")?;
-    for ((name, word), it) in kinds {
-        writeln!(out, "| {name} | {word} | {} | {} | {} |", it.all, it.locks, it.locks_doubled)?;
+    writeln!(out, "In each cell: failovers, exposed locks, of these with two holders.\n")?;
+    writeln!(out, "| | protected | unprotected |\n|---|---|---|")?;
+    for (name, [protected, unprotected]) in kinds {
+        let cell = |it: Failovers| format!("{}, {}, {}", it.all, it.locks, it.locks_doubled);
+        writeln!(out, "| {name} | {} | {} |", cell(protected), cell(unprotected))?;
     }
     Ok(())
 }
