@@ -115,9 +115,7 @@ class SpringRegistryTest {
 
     @Test
     void it_runs_work_under_the_lock() throws Throwable {
-        // snippet: registry
         registry.executeLocked(name, () -> assertFalse(othersGetIt()));
-        // end
         assertTrue(othersGetIt());
     }
 

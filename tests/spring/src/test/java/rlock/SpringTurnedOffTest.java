@@ -28,10 +28,8 @@ import rlock.redisson.RedissonLocks;
     "spring.config.location=optional:file:none/",
     "spring.autoconfigure.exclude=org.redisson.spring.starter.RedissonAutoConfigurationV2,"
             + "org.redisson.spring.starter.RedissonAutoConfigurationV4"})
-// snippet: turned-off
 @SpringBootTest(properties = "rlock.enabled=false")
 @Transactional
-// end
 class SpringTurnedOffTest {
     @Autowired
     private ApplicationContext app;
