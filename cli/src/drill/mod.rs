@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// To take the locks at first. A grace after a start may run.
 const UNTIL_HELD: Duration = Duration::from_secs(90);
 
-/// For what remains at the end.
+/// For what remains at the end: a probe, and the releases.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 pub async fn drill(args: &Drill, server: &Server) -> Result<u8, Failure> {
@@ -176,6 +176,17 @@ impl<'a> Stage<'a> {
         });
     }
 
+    /// The present probe may have begun just now: it is a wait only if it does not end soon.
+    async fn until_probed(&self) {
+        let is_under_way = || set(&self.waits, |waits| waits.1.is_some());
+        let probed = async {
+            while is_under_way() {
+                sleep(PAUSE / 10).await;
+            }
+        };
+        let _ = timeout(GOODBYE, probed).await;
+    }
+
     async fn play(&mut self) -> Result<u8, Failure> {
         let mut report = Report::default();
         self.take_locks().await?;
@@ -194,6 +205,7 @@ impl<'a> Stage<'a> {
         // A holder may lose its lock for another reason later.
         report.kept = self.ledger.counts().kept;
         self.heal(&mut report).await?;
+        self.until_probed().await;
         report.counts = self.ledger.counts();
         (report.longest_wait, report.still_waits) =
             set(&self.waits, |(longest, now)| (now.map_or(*longest, |it| it.elapsed().max(*longest)), now.is_some()));

@@ -7,7 +7,7 @@
 use crate::pages::hosts::{Hosts, PATIENCE_WITH_SERVERS};
 use crate::pages::{fence, sets};
 use crate::support::{Ended, Place, bare, run, start};
-use rlock_testing::network::{Order, Proxy};
+use rlock_testing::network::{Order, Proxy, Sender};
 use rlock_testing::{Client, Reply, Server, free_port, text, wait_for_as_long_as, wait_until};
 use std::fs::Permissions;
 use std::net::Ipv4Addr;
@@ -262,6 +262,21 @@ fn what_was_not_tried_is_no_success() {
     assert_eq!(row(&ended, "held twice"), "0");
     assert!(ended.output.ends_with("no lock was seen with two holders, but not all could be tried\n"), "{ended:?}");
     assert_eq!(client.say("KEYS *").words(), Vec::<&str>::new());
+}
+
+/// With so slow a server a request is nearly always under way.
+#[test]
+fn a_request_that_is_answered_soon_after_the_drill_is_no_wait() {
+    let (server, slow) = (Server::start(), Proxy::start().unwrap());
+    slow.obey(Order::Lead(server.port()));
+    slow.obey(Order::Delay(Sender::Server, Duration::from_secs(1)));
+    let mut command = alone(&server, &["--within", "500ms", "--cut", "true", "--heal", "true"]);
+    command.env("RLOCK_URL", format!("redis://127.0.0.1:{}", slow.port));
+    let mut running = start(command);
+    wait_for_as_long_as(UNTIL_THE_END, "the drill is over", || !running.is_running());
+    let ended = running.end();
+    assert_eq!(ended.code(), 69, "{ended:?}");
+    assert!(!row(&ended, "longest wait for a free lock").contains("so far"), "{ended:?}");
 }
 
 #[test]
