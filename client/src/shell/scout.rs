@@ -183,15 +183,18 @@ impl Sentinels {
             Some(present) => present,
             None => begin(scout, sentinel).await?,
         };
-        let named = match self.named_by(scout, sentinel, &mut present).await {
+        let is_silent = |fault: &Fault| fault.what == What::Silent;
+        let mut named = self.named_by(scout, sentinel, &mut present).await;
+        if named.as_ref().is_err_and(is_silent) {
             // It broke since its last use.
-            Err(fault) if fault.what == What::Silent => {
-                present = begin(scout, sentinel).await?;
-                self.named_by(scout, sentinel, &mut present).await?
-            }
-            named => named?,
-        };
-        *talk = Some(present);
+            present = begin(scout, sentinel).await?;
+            named = self.named_by(scout, sentinel, &mut present).await;
+        }
+        if !named.as_ref().is_err_and(is_silent) {
+            // Also if the master is down: the next one is published here.
+            *talk = Some(present);
+        }
+        let named = named?;
         let is_known = lock(&self.known).as_ref() == Some(&named.1);
         if is_known { Ok(named) } else { self.confirmed(scout, named).await }
     }
@@ -212,16 +215,17 @@ impl Sentinels {
             let list = "redis-cli SENTINEL MASTERS lists those that it knows";
             Fault::of_set_up(format!("is a sentinel that knows no master {}: {list}", self.name))
         })?;
-        if !is_up(&master) {
-            let [host, port] = ["ip", "port"].map(|name| master.get(name).copied().unwrap_or_default());
-            return Err(self.down(&format!("{host}:{port}"), "is down, by their word"));
-        }
         let epoch = master.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
-        // If it has promoted a replica itself, it names that here first.
         let address = scout.ask(talk, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()]).await?;
         let Reply::List(address) = address else { return Err(no_sentinel()) };
         let [host, port] = &address[..] else { return Err(no_sentinel()) };
         let named = format!("{}:{}", host.text().unwrap_or_default(), port.text().unwrap_or_default());
+        // What it lists is the former master until the replica that it has promoted has all others.
+        let [host, port] = ["ip", "port"].map(|name| master.get(name).copied().unwrap_or_default());
+        let listed = format!("{host}:{port}");
+        if named == listed && !is_up(&master) {
+            return Err(self.down(&listed, "is down, by their word"));
+        }
         let place = elsewhere(at, &named).ok_or_else(no_sentinel)?.place;
         Ok((epoch, Address::new(place, self.access.clone())))
     }

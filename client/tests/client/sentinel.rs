@@ -7,7 +7,8 @@
 use crate::support::{exists, rival_of, until, until_waiting, waits_for};
 use futures_util::future::join_all;
 use rlock_client::{Access, Error, ErrorKind, Locks, Options};
-use rlock_testing::{Server, Watched};
+use rlock_testing::{Server, Watched, text};
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -73,6 +74,53 @@ async fn a_master_that_is_down_is_waited_for_as_long_as_the_caller_waits() {
     assert!(impatient.is_unavailable(), "{impatient}");
     let _master = Server::prepare().port(port).start();
     waits.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_the_master_is_down_the_client_listens_for_the_next_one() {
+    let mut watched = Watched::start(0);
+    let locks = connect(Locks::options().name("listener").patience(Duration::from_millis(100)), &watched).await;
+    watched.servers[0].kill();
+    let is_down = |sentinel: &Server| master_of(sentinel)["flags"].contains("s_down");
+    until("they know that it is down", || watched.sentinels.iter().all(is_down)).await;
+    let listens = |sentinel: &Server| {
+        let clients = sentinel.client().say("CLIENT LIST");
+        clients.as_text().lines().any(|it| it.contains("listener") && it.contains("sub=2"))
+    };
+    assert!(locks.lock("orders:42").acquire().await.unwrap_err().is_unavailable());
+    assert!(watched.sentinels.iter().all(listens));
+}
+
+/// A sentinel lists the former master until all replicas follow the promoted one, for as long as its failover may take.
+#[tokio::test]
+async fn a_promoted_replica_is_the_master_before_the_others_follow_it() {
+    let servers: Vec<_> = (0..3).map(|_| Server::start()).collect();
+    let [old, promoted, stubborn] = &servers[..] else { unreachable!("three servers") };
+    [promoted, stubborn].into_iter().for_each(|it| it.follow(old));
+    for command in ["CONFIG SET replica-priority 0", "ACL SETUSER default -slaveof -replicaof"] {
+        assert_eq!(stubborn.client().say(command), text("OK"));
+    }
+    let lone = format!(
+        "sentinel monitor {0} 127.0.0.1 {1} 1\nsentinel down-after-milliseconds {0} 1000\n\
+         sentinel failover-timeout {0} 600000\n",
+        Watched::NAME,
+        old.port()
+    );
+    let sentinel = Server::prepare().sentinel(&lone).start();
+    until("it knows both replicas", || master_of(&sentinel)["num-slaves"] == "2").await;
+    let url = format!("redis://127.0.0.1:{}", sentinel.port());
+    let locks = patient().connect_to_sentinels([url], Watched::NAME, Access::default()).await.unwrap();
+    old.freeze();
+    let guard = locks.lock("orders:42").acquire().await.unwrap();
+    assert!(exists(&mut promoted.client(), "orders:42"));
+    assert_eq!(master_of(&sentinel)["port"], old.port().to_string());
+    guard.release().await.unwrap();
+}
+
+/// What a sentinel lists of the master.
+fn master_of(sentinel: &Server) -> HashMap<String, String> {
+    let listed = sentinel.client().say(&format!("SENTINEL MASTER {}", Watched::NAME));
+    listed.words().chunks(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect()
 }
 
 #[tokio::test]
