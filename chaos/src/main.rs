@@ -43,7 +43,7 @@ fn carry_out(mut arguments: impl Iterator<Item = String>) -> io::Result<bool> {
             let plan = value("work", arguments.next())?;
             clients::work(Path::new(&plan), number("work", arguments.next())?);
         }
-        "tell" => return tell(Path::new(&value("tell", arguments.next())?)),
+        "tell" => return print_verdict(Path::new(&value("tell", arguments.next())?)),
         "join" => print!("{}", run::joined(&arguments.map(PathBuf::from).collect::<Vec<_>>())?),
         "figures" => print!("{}", run::page(&arguments.map(PathBuf::from).collect::<Vec<_>>())?),
         "help" | "--help" | "-h" => println!("{USAGE}"),
@@ -52,7 +52,7 @@ fn carry_out(mut arguments: impl Iterator<Item = String>) -> io::Result<bool> {
     Ok(true)
 }
 
-fn tell(directory: &Path) -> io::Result<bool> {
+fn print_verdict(directory: &Path) -> io::Result<bool> {
     let records = history::read_all(directory)?;
     let verdict = checker::check(&records);
     print!("{verdict}");

@@ -20,7 +20,7 @@ pub async fn break_lock(args: &Break, server: &Server) -> Result<u8, Failure> {
     let lock = inspect::look(&locks, &at, key, SHOWN).await?;
     let agreed = lock.kind.is_some() && (args.yes || ask(key, &lock)?);
     let broken = agreed && operators::break_lock(&locks, key).await.map_err(|why| Failure::unanswered(&at, &why))?;
-    tell(args, &lock, agreed, broken)?;
+    report(args, &lock, agreed, broken)?;
     Ok(if broken { 0 } else { exit::NOTHING_DONE })
 }
 
@@ -29,7 +29,7 @@ fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     let shown = inspect::text(key, lock, SHOWN, output::form_of_questions());
     let question = match inspect::may_be_data(lock) {
         true => format!("This may be no lock. Breaking deletes {}.", inspect::data(lock)),
-        false => "Whoever holds it may still be at work, and learns of it only later.".to_owned(),
+        false => "The holder may still be at work, and learns of it only later.".to_owned(),
     };
     let asked = write!(stderr(), "{shown}\n{question}\nBreak it? [y/N] ").and_then(|()| stderr().flush());
     asked.map_err(Failure::of_the_system)?;
@@ -38,7 +38,7 @@ fn ask(key: &[u8], lock: &Inspection) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn tell(args: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {
+fn report(args: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(), Failure> {
     let key = args.key.as_bytes();
     if args.json {
         let mut object = json::named("key", key);
@@ -50,7 +50,7 @@ fn tell(args: &Break, lock: &Inspection, agreed: bool, broken: bool) -> Result<(
     match (broken, agreed, lock.kind.is_some()) {
         (true, ..) => output::print(&format!("{key}: broken; {} waited for it\n", lock.waiter_count))?,
         (false, false, true) => say(&format!("{key}: left as it is")),
-        _ => say(&format!("{key}: nobody holds it, so there is nothing to break")),
+        _ => say(&format!("{key}: not held, so there is nothing to break")),
     }
     Ok(())
 }

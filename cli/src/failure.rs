@@ -36,7 +36,7 @@ impl Failure {
     }
 
     /// Says it, and returns the exit code.
-    pub fn tell(self) -> u8 {
+    pub fn report(self) -> u8 {
         say(&self.words);
         self.tips.iter().for_each(|tip| write(&format!("  tip: {}", shown::line(tip))));
         self.code

@@ -7,8 +7,8 @@ use crate::arguments::{Hold, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
 use crate::lock::token::{Place, lines};
-use crate::run::give_back::{Done, give_back};
 use crate::run::reason;
+use crate::run::release::{Done, release};
 use crate::shown;
 use crate::signals::Signals;
 use crate::wait::{self, Lease};
@@ -25,7 +25,7 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    wait::must_tell_busy(&args.wish.waiting, "the lock were held")?;
+    wait::must_show_busy(&args.wish.waiting, "the lock were held")?;
     let mut signals = Signals::take(&ENDING)?;
     let held = match wait::acquire(&args.wish, Lease::Held(args.lease), server, &mut signals).await? {
         Ok(held) => held,
@@ -39,15 +39,15 @@ pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
     if stdin().is_terminal() && wait::has_foreground() && !args.wish.waiting.quiet {
         say(&format!("{}: held; Ctrl-C or Ctrl-D releases it", shown::name(key)));
     }
-    if let Some(loss) = until_told(&guard, &mut signals).await {
+    if let Some(loss) = until_end_or_loss(&guard, &mut signals).await {
         say(&format!("{}: the lock was lost, others may have it: {}", shown::name(key), reason::of(&loss)));
         return Ok(exit::LOST);
     }
-    Ok(give_back(guard, &mut signals, Done { key, lease: args.lease, cmd: None, code: 0 }).await)
+    Ok(release(guard, &mut signals, Done { key, lease: args.lease, cmd: None, code: 0 }).await)
 }
 
 /// Or until it is lost, and then why.
-async fn until_told(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
+async fn until_end_or_loss(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
     let mut ended = end_of_input();
     tokio::select! {
         biased;
@@ -59,7 +59,7 @@ async fn until_told(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
 
 /// An error, if it does not come.
 fn end_of_input() -> oneshot::Receiver<()> {
-    let (tell, told) = oneshot::channel();
+    let (sender, ended) = oneshot::channel();
     // If the shell runs us in the background, reading the terminal has to fail: it would stop us, and nothing would
     // renew the lease.
     // SAFETY: ignoring a signal runs no code of ours.
@@ -68,11 +68,11 @@ fn end_of_input() -> oneshot::Receiver<()> {
         // It ends with the program.
         thread::spawn(move || {
             if std::io::copy(&mut stdin().lock(), &mut std::io::sink()).is_ok() {
-                let _ = tell.send(());
+                let _ = sender.send(());
             }
         });
     }
-    told
+    ended
 }
 
 fn has_input() -> bool {

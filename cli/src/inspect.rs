@@ -26,8 +26,8 @@ pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
     } else if is_known(&lock) {
         output::print(&text(key, &lock, limit, output::form()))?;
     } else if lock.knows_waiters {
-        let more = lock.grace_left.map_or_else(|| "rlock ls --held lists what is held".to_owned(), shown::grace);
-        say(&format!("{}: nobody holds it and nobody waits; {more}", shown::name(key)));
+        let more = lock.grace_left.map_or_else(|| "rlock ls --held lists held locks".to_owned(), shown::grace);
+        say(&format!("{}: not held, and without waiters; {more}", shown::name(key)));
     }
     match lock.knows_waiters {
         true => Ok(if is_known(&lock) { 0 } else { exit::NOTHING_DONE }),
@@ -87,7 +87,7 @@ pub fn text(key: &[u8], lock: &Inspection, limit: usize, form: Form) -> String {
 fn headline(key: &[u8], lock: &Inspection) -> String {
     let kind = match lock.kind {
         Some(Kind::Permits) => format!("{} taken", permits(lock.holder_count)),
-        kind => kind.map_or("held by nobody", json::kind).to_owned(),
+        kind => kind.map_or("not held", json::kind).to_owned(),
     };
     let mut parts = vec![format!("{}: {kind}", shown::name(key))];
     if lock.kind == Some(Kind::Permits) {
@@ -95,12 +95,12 @@ fn headline(key: &[u8], lock: &Inspection) -> String {
     } else if lock.kind.is_some() {
         parts.push(match lock.time_left {
             Some(left) => format!("lease ends in {}", shown::time(left)),
-            None => "no lease: it stays until somebody gives it back".to_owned(),
+            None => "no lease: it stays until it is released".to_owned(),
         });
     }
     parts.push(match lock.knows_waiters {
         true => format!("{} waiting", lock.waiter_count),
-        false => "who waits is not known here".to_owned(),
+        false => "its waiters are not known here".to_owned(),
     });
     parts.extend(lock.fencing_token.map(|token| format!("last token {token}")));
     parts.extend(lock.answer.map(answer));

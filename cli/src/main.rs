@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
     let code = match arguments::read().and_then(perform) {
         Ok(code) => code,
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.report(),
     };
     ExitCode::from(code)
 }

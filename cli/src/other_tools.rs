@@ -5,7 +5,7 @@
 pub fn advice(option: &str) -> Option<&'static str> {
     Some(match option {
         "-x" | "-e" | "--exclusive" => {
-            "leave it out: the lock is exclusive without it; beside others who take --read it is --write"
+            "leave it out: the lock is exclusive without it; next to readers (--read) it is --write"
         }
         "-s" | "--shared" => "use --read; the others must take --read or --write, too",
         "--unlock" => "use rlock unlock, for what rlock lock has taken",

@@ -49,7 +49,7 @@ fn arrival(origin: Origin) -> Option<Arrival> {
 fn is_ignored(signal: Signal) -> bool {
     let mut present = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: with no new action it only writes the present one to where there is room for it.
-    let told = unsafe { libc::sigaction(signal as i32, std::ptr::null(), present.as_mut_ptr()) };
+    let result = unsafe { libc::sigaction(signal as i32, std::ptr::null(), present.as_mut_ptr()) };
     // SAFETY: zeroed memory is a valid sigaction, whether or not it was written to.
-    told == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
+    result == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }

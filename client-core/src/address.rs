@@ -169,20 +169,20 @@ fn on_this_machine(rest: &str) -> Result<Address, &'static str> {
 fn host_and_port(server: &str) -> Result<Place, &'static str> {
     let (host, port) = match server.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) if host.contains(':') => (host, port),
-        Some(_) => return Err("its host is no address of IPv6, as in brackets it is"),
+        Some(_) => return Err("its host is in brackets, which are for IPv6 addresses"),
         None => server.find(':').map_or((server, ""), |colon| server.split_at(colon)),
     };
     let is_no_host =
         |character: char| character.is_whitespace() || character.is_control() || "[]%#\\".contains(character);
     match host {
         "" => return Err("it has no host"),
-        _ if host.contains(is_no_host) => return Err("what it has for a host is none"),
+        _ if host.contains(is_no_host) => return Err("the host is not valid"),
         _ => {}
     }
     let port = match port.strip_prefix(':') {
-        None if !port.is_empty() => return Err("what is behind its host is no port"),
+        None if !port.is_empty() => return Err("the port is not valid"),
         None | Some("") => PORT,
-        Some(port) => port.parse().map_err(|_| "what is behind its host is no port")?,
+        Some(port) => port.parse().map_err(|_| "the port is not valid")?,
     };
     Ok(Place::Tcp { host: host.to_owned(), port })
 }

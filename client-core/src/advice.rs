@@ -101,7 +101,7 @@ fn of_kind(kind: Option<Kind>) -> &'static str {
 fn refused(server: &str, line: &str) -> String {
     let says = |part: &str| line.contains(part);
     let code = line.split(' ').next().unwrap_or_default();
-    let mend = match code {
+    let advice = match code {
         "NOAUTH" => return format!("{server} wants a password ({line}): give it one"),
         _ if refuses_a_password(line) => {
             return format!("{server} refuses the password, or has none ({line}): check the password and the user");
@@ -111,7 +111,7 @@ fn refused(server: &str, line: &str) -> String {
                 "{server} is one node of a cluster, and another node has this lock ({line}): give the cluster's address"
             );
         }
-        "NOPERM" => "ask who keeps the server's ACL",
+        "NOPERM" => "ask the administrator of the server's ACL",
         "WRONGTYPE" => "what is there is data, and a lock needs a name of its own, as name:lock",
         // A node of Valkey 9 says the same, since its cluster may have several databases.
         _ if says("DB index") => {
@@ -123,10 +123,10 @@ fn refused(server: &str, line: &str) -> String {
         _ if says("SELECT is not allowed") => "in a cluster there is no number at the end of the address",
         _ if says("cluster support disabled") => "the server is in no cluster; give its own address",
         _ if says("fencing counter") => {
-            "somebody else has written to it; DEL redisson_lock_token:{the name}, and tokens start at 1 again"
+            "another program has written to it; DEL redisson_lock_token:{the name}, and tokens start at 1 again"
         }
         _ if says("protected mode") => "it wants a password before others may connect (requirepass, protected-mode)",
         _ => return format!("refused: {line}"),
     };
-    format!("refused: {line}: {mend}")
+    format!("refused: {line}: {advice}")
 }

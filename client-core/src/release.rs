@@ -135,7 +135,7 @@ impl Engine {
         self.drop_if_unused(grant.hold);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is one thing, and nobody keeps them together")]
+    #[expect(clippy::too_many_arguments, reason = "each is one thing, and no caller has them together")]
     pub(super) fn start_release(
         &mut self,
         hold: HoldId,

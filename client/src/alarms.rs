@@ -3,7 +3,7 @@
 //! Setting an alarm costs a system call only if it is earlier than all others. Limits are mostly about as long as
 //! earlier ones, and are cancelled before they end: so the thread checks rarely, and finds little.
 
-use crate::foreign;
+use crate::callbacks;
 use crate::mutex::lock;
 use std::collections::BTreeMap;
 use std::io;
@@ -57,7 +57,7 @@ impl Alarms {
     }
 
     fn ring(&self) {
-        foreign::this_thread_is_ours();
+        callbacks::mark_internal_thread();
         let mut set = lock(&self.set);
         loop {
             let now = Instant::now();

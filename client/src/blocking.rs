@@ -1,6 +1,6 @@
 //! For programs without async code: a call blocks its thread. Leases are renewed in the client's own thread meanwhile.
 
-use crate::foreign;
+use crate::callbacks;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub fn block_on<T>(call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
     loop {
-        if let Some(done) = foreign::block_until(call.as_mut(), None) {
+        if let Some(done) = callbacks::block_until(call.as_mut(), None) {
             return done;
         }
     }
@@ -31,5 +31,5 @@ pub fn block_on<T>(call: impl Future<Output = T>) -> T {
 /// The same with a time limit, for a caller that has to check something else now and then, such as a signal, and then
 /// continues the same call. `None`: the call is not done yet.
 pub fn block_on_for<T>(call: Pin<&mut impl Future<Output = T>>, limit: Duration) -> Option<T> {
-    foreign::block_until(call, Instant::now().checked_add(limit))
+    callbacks::block_until(call, Instant::now().checked_add(limit))
 }

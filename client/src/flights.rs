@@ -45,9 +45,9 @@ impl Flights {
         if behind.len() == behind.capacity() {
             behind.retain(|caller| !caller.is_closed());
         }
-        let (tell, told) = oneshot::channel();
-        behind.push_back(tell);
-        Boarded::Behind(told)
+        let (sender, receiver) = oneshot::channel();
+        behind.push_back(sender);
+        Boarded::Behind(receiver)
     }
 }
 
@@ -104,11 +104,11 @@ mod tests {
     }
 
     fn behind(boarded: Boarded) -> Receiver<Landed> {
-        if let Boarded::Behind(told) = boarded { told } else { panic!("it is the first") }
+        if let Boarded::Behind(receiver) = boarded { receiver } else { panic!("it is the first") }
     }
 
-    fn turn(told: &mut Receiver<Landed>) -> Flight {
-        if let Ok(Landed::Turn(flight)) = told.try_recv() { flight } else { panic!("it has no turn") }
+    fn turn(receiver: &mut Receiver<Landed>) -> Flight {
+        if let Ok(Landed::Turn(flight)) = receiver.try_recv() { flight } else { panic!("it has no turn") }
     }
 
     #[test]
@@ -126,9 +126,11 @@ mod tests {
         turn(&mut third).lands(b"answer");
         assert!(matches!(second.try_recv(), Ok(Landed::Answer(value)) if *value == *b"answer"));
         assert!(lock(&flights.0).is_empty());
-        let (flight, mut told) = (first(board()), behind(board()));
+        let (flight, mut receiver) = (first(board()), behind(board()));
         flight.fails(&Error::new(ErrorKind::Unavailable, b"a"));
-        assert!(matches!(told.try_recv(), Ok(Landed::Unavailable(error)) if error.kind() == ErrorKind::Unavailable));
+        assert!(
+            matches!(receiver.try_recv(), Ok(Landed::Unavailable(error)) if error.kind() == ErrorKind::Unavailable)
+        );
         drop(first(board()));
         assert!(lock(&flights.0).is_empty());
     }

@@ -1,7 +1,7 @@
 //! Guards: what is held, as a value.
 
+use crate::callbacks::{log, woken_safely};
 use crate::fencing::{Fenced, Unfenced};
-use crate::foreign::{heard, log};
 use crate::held_lock::HeldLock;
 use futures_util::StreamExt;
 use futures_util::future::{Either, OptionFuture, join_all, select};
@@ -134,7 +134,7 @@ impl<F> Guard<F> {
                 Either::Right(released) => released.await,
             }
         };
-        let error = match heard(select(pin!(ended), pin!(limit))).await {
+        let error = match woken_safely(select(pin!(ended), pin!(limit))).await {
             Either::Left((Ok(()), _)) => return Ok(true),
             Either::Left((Err(error), _)) => error,
             Either::Right(_) => Error::in_doubt(&names, Fault::timed_out().cause),
@@ -180,7 +180,7 @@ impl<F> Guard<F> {
     /// number of them.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<F> {
         let mut losses: FuturesUnordered<_> = self.locks.iter().map(HeldLock::lost).collect();
-        heard(async move { _ = losses.next().await })
+        woken_safely(async move { _ = losses.next().await })
     }
 
     /// Why it is lost; `None` if it is not. Sends no request: it is the result of the last renewal.
@@ -211,7 +211,7 @@ impl<F> Guard<F> {
 
     async fn release_all(&mut self) -> Result<(), Error> {
         // `FuturesUnordered` would wake its task for nothing, and with it another thread.
-        let released = heard(join_all(self.locks.iter_mut().map(HeldLock::release))).await;
+        let released = woken_safely(join_all(self.locks.iter_mut().map(HeldLock::release))).await;
         // A loss says more than a doubt, and a doubt more than a server that does not reply.
         let rank = |error: &Error| (error.loss().is_some(), error.is_lost());
         released.into_iter().filter_map(Result::err).max_by_key(rank).map_or(Ok(()), Err)

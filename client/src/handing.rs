@@ -1,8 +1,8 @@
 //! Handing a lock on: one process detaches it, and another one adopts it.
 
 use crate::arguments;
+use crate::callbacks::woken_safely;
 use crate::fencing::{Adopted, Unfenced};
-use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::{Handing, HeldLock, Staying, adopt};
 use crate::locks::Locks;
@@ -57,7 +57,7 @@ impl<F> Guard<F> {
     ) -> impl Future<Output = Result<String, Error>> + Send + 'static + use<F> {
         let (names, terms) = (self.names(), *self.terms());
         let parts: Vec<_> = self.locks().iter().map(HeldLock::handing).collect();
-        heard(async move {
+        woken_safely(async move {
             if matches!(terms.lease, Lasting::Fixed(_)) {
                 return Err(Error::configuration(names, "a fixed lease cannot be detached"));
             }
@@ -120,7 +120,7 @@ impl Locks {
         });
         let mut adopted = Vec::new();
         let mut errors = Vec::new();
-        for each in heard(join_all(adopting)).await {
+        for each in woken_safely(join_all(adopting)).await {
             each.map_or_else(|error| errors.push(error), |it| adopted.push(it));
         }
         match errors.into_iter().max_by_key(Error::is_lost) {

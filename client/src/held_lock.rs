@@ -3,8 +3,8 @@
 use crate::alarms::Alarm;
 use crate::lease::{Lease, Lost};
 use crate::logs;
+use crate::pending::PendingReply;
 use crate::shell::Shared;
-use crate::told::Telling;
 use rlock_client_core::{Aim, Answer, Answering, CallerId, Error, ErrorKind, Event, Grant, Lane, Loss, Wish};
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -51,8 +51,8 @@ pub(crate) async fn acquire(shared: &Arc<Shared>, wish: Wish) -> Result<Option<V
 pub(crate) async fn attempt(shared: &Arc<Shared>, wish: Wish) -> Result<Attempted, Error> {
     shared.thread.check(&wish.key)?;
     let (lane, is_adopted) = (shared.lane(&wish.key), wish.aim == Aim::Adoption);
-    let (caller, telling) = shared.asks(|caller| Event::Acquire { caller, wish, lane });
-    Acquiring { shared, caller, telling, is_adopted, is_over: false }.await
+    let (caller, reply) = shared.asks(|caller| Event::Acquire { caller, wish, lane });
+    Acquiring { shared, caller, reply, is_adopted, is_over: false }.await
 }
 
 fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<HeldLock> {
@@ -68,7 +68,7 @@ fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<
 struct Acquiring<'a> {
     shared: &'a Arc<Shared>,
     caller: CallerId,
-    telling: Telling,
+    reply: PendingReply,
     is_adopted: bool,
     is_over: bool,
 }
@@ -77,7 +77,7 @@ impl Future for Acquiring<'_> {
     type Output = Result<Attempted, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (answer, leases) = ready!(Pin::new(&mut self.telling).poll(context));
+        let (answer, leases) = ready!(Pin::new(&mut self.reply).poll(context));
         self.is_over = true;
         Poll::Ready(match answer {
             Answer::Acquired(Ok(Some(grant))) => Ok(Attempted::Held(held(self.shared, grant, leases))),
@@ -90,12 +90,12 @@ impl Future for Acquiring<'_> {
 
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
-        if self.is_over || !self.shared.thread.is_here() {
+        if self.is_over || !self.shared.thread.is_in_this_process() {
             return;
         }
         // After this step no reply comes any more.
         self.shared.step(Event::Abandon(self.caller));
-        if let Some((Answer::Acquired(Ok(Some(grant))), leases)) = self.telling.unheard() {
+        if let Some((Answer::Acquired(Ok(Some(grant))), leases)) = self.reply.take_unread() {
             let held = held(self.shared, grant, leases);
             if self.is_adopted {
                 held.into_iter().map(Staying::of).for_each(drop);
@@ -128,7 +128,7 @@ impl HeldLock {
 
     /// A fork of the holder's process does not hold it.
     pub(crate) fn remaining(&self) -> Duration {
-        if self.shared.thread.is_here() { self.lease.remaining(Instant::now()) } else { Duration::ZERO }
+        if self.shared.thread.is_in_this_process() { self.lease.remaining(Instant::now()) } else { Duration::ZERO }
     }
 
     /// The limit for the reply to a request that is sent now.
@@ -142,7 +142,7 @@ impl HeldLock {
         let mut alarm = None;
         poll_fn(move |context| {
             loop {
-                if !thread.is_here() {
+                if !thread.is_in_this_process() {
                     return Poll::Ready(());
                 }
                 let now = Instant::now();
@@ -164,31 +164,31 @@ impl HeldLock {
 
     /// Releases it, and waits for the server's reply. The request is on its way before the future is first polled.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), Error>> + use<> {
-        let telling = self.ends(|grant, lane, caller| Event::Release { grant, lane, caller: Some(caller) });
-        self.ended(telling)
+        let reply = self.ends(|grant, lane, caller| Event::Release { grant, lane, caller: Some(caller) });
+        self.ended(reply)
     }
 
     /// The same, storing an answer in the same step.
     pub(crate) fn answer(&mut self, answering: Answering) -> impl Future<Output = Result<(), Error>> + use<> {
-        let telling = self.ends(|grant, lane, caller| Event::Answer { grant, answering, lane, caller });
-        self.ended(telling)
+        let reply = self.ends(|grant, lane, caller| Event::Answer { grant, answering, lane, caller });
+        self.ended(reply)
     }
 
     /// `None`: it is released already, or belongs to another process.
-    fn ends(&mut self, event: impl FnOnce(Grant, Lane, CallerId) -> Event<'static>) -> Option<Telling> {
-        let is_here = self.shared.thread.is_here();
-        is_here.then(|| self.goes()).flatten().map(|grant| {
+    fn ends(&mut self, event: impl FnOnce(Grant, Lane, CallerId) -> Event<'static>) -> Option<PendingReply> {
+        let is_in_this_process = self.shared.thread.is_in_this_process();
+        is_in_this_process.then(|| self.goes()).flatten().map(|grant| {
             let lane = self.shared.lane(&grant.key);
             self.shared.asks(|caller| event(grant, lane, caller)).1
         })
     }
 
-    fn ended(&self, telling: Option<Telling>) -> impl Future<Output = Result<(), Error>> + use<> {
+    fn ended(&self, reply: Option<PendingReply>) -> impl Future<Output = Result<(), Error>> + use<> {
         let (about, lease) = (self.grant.key.clone(), self.lease.clone());
         async move {
-            match telling {
+            match reply {
                 None => Err(Error::lost(&about, lease.loss())),
-                Some(telling) => match telling.await.0 {
+                Some(reply) => match reply.await.0 {
                     Answer::Released(released) => released,
                     _ => Err(Error::new(ErrorKind::Unavailable, &about)),
                 },
@@ -209,7 +209,7 @@ impl HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        if !self.is_released && self.shared.thread.is_here() {
+        if !self.is_released && self.shared.thread.is_in_this_process() {
             if let Some(grant) = self.goes() {
                 self.shared.step(Event::Release { grant, lane: Lane::Own, caller: None });
             }
@@ -228,13 +228,13 @@ impl Handing {
     /// Restarts its lease with this length, and waits for the server's reply. If dropped, the reply is not waited for.
     pub(crate) async fn extend(&self, length: Duration) -> Result<(), Error> {
         let about = &self.grant.key;
-        if !self.shared.thread.is_here() || self.lease.is_released() {
+        if !self.shared.thread.is_in_this_process() || self.lease.is_released() {
             return Err(Error::lost(about, self.lease.loss()));
         }
         let grant = self.grant.clone();
-        let (caller, telling) = self.shared.asks(|caller| Event::Extend { grant, length, caller });
+        let (caller, reply) = self.shared.asks(|caller| Event::Extend { grant, length, caller });
         let mut asking = Asking { shared: &self.shared, caller: Some(caller) };
-        let answer = telling.await.0;
+        let answer = reply.await.0;
         asking.caller = None;
         match answer {
             Answer::Released(extended) => extended,
@@ -264,7 +264,7 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if let Some(caller) = self.caller.filter(|_| self.shared.thread.is_here()) {
+        if let Some(caller) = self.caller.filter(|_| self.shared.thread.is_in_this_process()) {
             self.shared.step(Event::Abandon(caller));
         }
     }

@@ -1,6 +1,6 @@
 //! Leading: work that runs under a lock, turn after turn, for as long as the program runs.
 
-use crate::foreign::{heard, log};
+use crate::callbacks::{log, woken_safely};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use rlock_client_core::{Error, ErrorKind};
@@ -52,7 +52,7 @@ impl<F, K> Lock<F, K> {
                 Err(error) => return Err(error.into()),
             };
             log(Level::WARN, || move || warn!(%error, "a turn of a lead has failed"));
-            heard(self.shared().thread.alarms.at(Instant::now() + pause)).await;
+            woken_safely(self.shared().thread.alarms.at(Instant::now() + pause)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

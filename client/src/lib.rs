@@ -339,17 +339,16 @@ mod alarms;
 mod arguments;
 #[cfg(feature = "blocking")]
 mod blocking;
+mod callbacks;
 #[cfg(feature = "tls")]
 mod certificates;
 #[cfg(feature = "commands")]
 mod commands;
 mod fencing;
 mod flights;
-mod foreign;
 mod guard;
 mod handing;
 mod held_lock;
-mod here;
 mod kind;
 mod lead;
 mod lease;
@@ -360,10 +359,11 @@ mod mutex;
 mod names;
 mod once;
 mod options;
+mod pending;
+mod process;
 mod shell;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod told;
 
 #[cfg(feature = "blocking")]
 pub use blocking::{block_on, block_on_for};

@@ -1,8 +1,8 @@
 //! A lock, a permit, or several locks, with the options to acquire them.
 
 use crate::arguments;
+use crate::callbacks::woken_safely;
 use crate::fencing::{Fenced, Fencing, Unfenced};
-use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::acquire;
 use crate::kind::Single;
@@ -201,7 +201,7 @@ impl<F, K> Lock<F, K> {
         let span = debug_span!("acquire", lock = %shown, holder = %String::from_utf8_lossy(&holder));
         let (key, more, named) = (key.clone(), more.to_vec(), self.owner.is_some());
         let wish = Wish { aim: Aim::Lock, key, more, holder, named, terms: self.terms, until };
-        match heard(acquire(&self.shared, wish)).instrument(span).await {
+        match woken_safely(acquire(&self.shared, wish)).instrument(span).await {
             Ok(None) => Ok(None),
             Ok(Some(held)) => match (self.fencing)(&held) {
                 Some(fencing) => Ok(Some(Guard::of(held, fencing, self.terms))),

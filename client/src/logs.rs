@@ -1,6 +1,6 @@
 //! The client's log lines.
 
-use crate::foreign::log;
+use crate::callbacks::log;
 use rlock_client_core::{Grant, Log};
 use std::borrow::Cow;
 use tracing::{Level, debug, trace, warn};

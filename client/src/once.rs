@@ -1,9 +1,9 @@
 //! One caller does the work, and every caller gets its answer.
 
 use crate::arguments;
+use crate::callbacks::woken_safely;
 use crate::fencing::Unfenced;
 use crate::flights::{Boarded, Flight, Landed};
-use crate::foreign::heard;
 use crate::guard::Guard;
 use crate::held_lock::{Attempted, attempt};
 use crate::locks::Locks;
@@ -157,9 +157,9 @@ impl Once {
         if matches!(until, Until::Now) {
             return self.ask(until, None).await;
         }
-        let told = match self.shared.flights.board(&self.key) {
+        let landed = match self.shared.flights.board(&self.key) {
             Boarded::First(flight) => return self.ask(until, Some(flight)).await,
-            Boarded::Behind(told) => told,
+            Boarded::Behind(landed) => landed,
         };
         let limit = async {
             match until {
@@ -167,7 +167,7 @@ impl Once {
                 _ => pending().await,
             }
         };
-        match heard(select(pin!(told), pin!(limit))).await {
+        match woken_safely(select(pin!(landed), pin!(limit))).await {
             Either::Left((Ok(Landed::Answer(value)), _)) => Ok(Begun::Answer(value.to_vec())),
             Either::Left((Ok(Landed::Unavailable(error)), _)) => Err(error),
             Either::Left((Ok(Landed::Turn(flight)), _)) => self.ask(until, Some(flight)).await,
@@ -179,7 +179,7 @@ impl Once {
     async fn ask(&self, until: Until, flight: Option<Flight>) -> Result<Begun, Error> {
         let (key, holder) = (self.key.clone(), self.shared.fresh_holder());
         let wish = Wish { aim: Aim::Answer, key, more: Vec::new(), holder, named: false, terms: self.terms, until };
-        let attempted = match heard(attempt(&self.shared, wish)).await {
+        let attempted = match woken_safely(attempt(&self.shared, wish)).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 flight.into_iter().for_each(|flight| flight.fails(&error));
                 return Err(error);

@@ -203,7 +203,7 @@ impl Options {
         let names = Names::new(self.name.as_deref());
         let thread = Thread::start()?;
         let dialer = Dialer {
-            here: thread.here.clone(),
+            process: thread.process.clone(),
             limit: self.settings.connect,
             name: names.connection.into(),
             #[cfg(feature = "tls")]

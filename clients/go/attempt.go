@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-var errGone = errors.New("nobody waits for it any longer")
+var errGone = errors.New("no caller waits for it any longer")
 
 type attempt struct {
 	locks *Locks

@@ -20,7 +20,7 @@ const leadPauses = 4
 // is ignored. Lead waits forever, so it does not take Wait.
 func (l *Locks) Lead(ctx context.Context, name string, work func(context.Context, *Held) error, options ...Option) error {
 	lock := l.Lock(name).with(options)
-	lock.terms.require(lock.terms.wait == nil, "Lead waits for ever: leave Wait out")
+	lock.terms.require(lock.terms.wait == nil, "Lead waits without a limit: leave Wait out")
 	for tries := 0; ; {
 		failed, err := lock.turn(ctx, work)
 		switch {

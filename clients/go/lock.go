@@ -59,7 +59,7 @@ func (t *terms) require(isRight bool, otherwise string) {
 // wait lasts until its context ends.
 func Wait(limit time.Duration) Option {
 	return func(t *terms) {
-		t.require(limit >= 0, "Wait must not be negative: leave it out to wait for ever")
+		t.require(limit >= 0, "Wait must not be negative: leave it out to wait forever")
 		t.wait = &limit
 	}
 }

@@ -132,7 +132,7 @@ func New(client redis.UniversalClient, options Options) (*Locks, error) {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	if options.Observer == nil {
-		options.Observer = nobody{}
+		options.Observer = noObserver{}
 	}
 	l := &Locks{options: options, look: make(chan struct{}, 1), nodes: map[string]*node{}, holds: map[*hold]struct{}{},
 		named: map[[2]string]*hold{}, crowds: map[string]*crowd{}, flights: map[string]*flight{},

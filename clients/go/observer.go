@@ -17,11 +17,11 @@ type Observer interface {
 	Lost(ctx context.Context, kind string)
 }
 
-type nobody struct{}
+type noObserver struct{}
 
-func (nobody) Waited(context.Context, string, string, time.Time) {}
-func (nobody) Held(context.Context, string, time.Time)           {}
-func (nobody) Lost(context.Context, string)                      {}
+func (noObserver) Waited(context.Context, string, string, time.Time) {}
+func (noObserver) Held(context.Context, string, time.Time)           {}
+func (noObserver) Lost(context.Context, string)                      {}
 
 func (a *attempt) observe(err error) {
 	outcome := "failed"

@@ -23,7 +23,7 @@ const (
 	longestPoll = 1500 * time.Millisecond // a poll waits in the server for a third of the TTL
 )
 
-var errUnused = errors.New("nobody waits")
+var errUnused = errors.New("no waits are left")
 
 type session struct {
 	node *node

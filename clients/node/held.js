@@ -43,7 +43,7 @@ class Held {
 
   check() {
     this.look();
-    if (this.#end ?? this.#released) throw this.#end ?? new Lost(`${this.names}: given back`);
+    if (this.#end ?? this.#released) throw this.#end ?? new Lost(`${this.names}: released`);
   }
 
   // It is not to be relied on any more.
@@ -78,7 +78,7 @@ class Held {
   async answer(value) {
     await this.#detaching?.catch(() => {});
     this.look();
-    if (this.#released) throw new Lost(`${this.names}: given back`);
+    if (this.#released) throw new Lost(`${this.names}: released`);
     return this.#released = this.#calls.answer(this, this.#call, value, this.#end);
   }
 

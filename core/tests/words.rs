@@ -302,7 +302,7 @@ fn errors_name_the_bounds_of_the_table() {
             Form::Number(..) if matches!(argument, Argument::Lease | Argument::Keep | Argument::Seq | Argument::Id) => {
                 continue;
             }
-            Form::Number(least, most) if *argument == Argument::Wait => format!("from {least} (for ever) to {most}"),
+            Form::Number(least, most) if *argument == Argument::Wait => format!("from {least} (forever) to {most}"),
             Form::Number(least, most) => format!("from {least} to {most}"),
             Form::Key | Form::Value => continue,
         };

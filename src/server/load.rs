@@ -71,7 +71,7 @@ fn set_up(context: &Context, arguments: &[Str<'_>], commands: &[Registration]) -
     set_options(context);
     if let Some(command) = followers::missing_command(context) {
         let command = command.to_string_lossy();
-        return Err(format!("{command} must be there under its own name: replicas are told of locks by it"));
+        return Err(format!("{command} must be there under its own name: locks are replicated by it"));
     }
     settings::load(context, arguments)?;
     command::register(context, commands)?;

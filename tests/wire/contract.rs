@@ -201,7 +201,7 @@ mod tests {
             ),
             (
                 "RLOCK.EVENTS",
-                error("ERR ACK must be at most the seq of the last event that was told"),
+                error("ERR ACK must be at most the seq of the last event that was delivered"),
                 error("ERR ACK must be less"),
             ),
             ("RLOCK.EVENTS", Frame::List(Vec::new()), pair(Frame::Int(1), Frame::Nil)),

@@ -75,7 +75,7 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
         verdict.violations.extend(memory.after_round(&records));
         figures.add(stage, &verdict);
         let is_kept = verdict.violations.is_empty();
-        tell(&format!("{} {number}", stage.name()), &verdict);
+        print_round(&format!("{} {number}", stage.name()), &verdict);
         if is_kept && !options.keeps {
             std::fs::remove_dir_all(&directory)?;
         } else if !is_kept {
@@ -91,7 +91,7 @@ fn play(stage: Stage, until: Instant, options: &Options, figures: &mut RunFigure
     Ok(are_kept)
 }
 
-fn tell(round: &str, verdict: &Verdict) {
+fn print_round(round: &str, verdict: &Verdict) {
     let [operations, grants, answers, faults] =
         ["operations", "grants", "answers got", "faults"].map(|name| verdict.figures.of(name));
     println!("{round}: {operations} operations, {grants} grants, {answers} answers, {faults} faults");

@@ -110,8 +110,8 @@ mod tests {
         let address = read("rediss+cluster://app:secret@a:1,b/");
         assert_eq!(address.shown, "a:1,b");
         let Route::Cluster(nodes) = &address.route else { panic!("not a cluster") };
-        let told: Vec<_> = nodes.iter().map(|node| node.place.to_string()).collect();
-        assert_eq!(told, ["a:1", "b:6379"]);
+        let places: Vec<_> = nodes.iter().map(|node| node.place.to_string()).collect();
+        assert_eq!(places, ["a:1", "b:6379"]);
         assert_eq!(nodes[1].access.password.as_deref(), Some("secret"));
     }
 
@@ -119,8 +119,8 @@ mod tests {
     fn a_master_of_sentinels() {
         let address = read("valkey+sentinel://app@a,b:2/mymaster/3");
         let Route::Sentinels { sentinels, master, access } = &address.route else { panic!("no sentinels") };
-        let told: Vec<_> = sentinels.iter().map(|node| node.place.to_string()).collect();
-        assert_eq!((told.join(" ").as_str(), master.as_str(), address.has_tls()), ("a:26379 b:2", "mymaster", false));
+        let places: Vec<_> = sentinels.iter().map(|node| node.place.to_string()).collect();
+        assert_eq!((places.join(" ").as_str(), master.as_str(), address.has_tls()), ("a:26379 b:2", "mymaster", false));
         assert_eq!((access.user.as_deref(), &access.password, access.database), (Some("app"), &None, 3));
         assert_eq!(address.shown, "mymaster of the sentinels a,b:2");
     }

@@ -9,7 +9,7 @@ Examples:
   rlock once token --keep 50m -- ./refresh   one host runs it, for all
   rlock lock --lease 5m deploy               hold it for several commands
   rlock ls                                   which locks have waiters?
-  rlock inspect nightly-report               who holds it, and who waits?
+  rlock inspect nightly-report               its holder and its waiters
   rlock break nightly-report                 free it by force
   rlock status                               is all well?
   rlock doctor                               which failure would lose a lock?
@@ -23,11 +23,11 @@ Addresses:
   redis+cluster://host,host          rediss+cluster:// is TLS
   redis+sentinel://host,host/NAME    rediss+sentinel:// is TLS
   Put the password into RLOCK_PASSWORD, a file, or RLOCK_URL; not into --url,
-  which `ps` shows to everybody.
+  which `ps` shows to every user.
 
 Exit codes:
     0  done; of run: CMD's own code       75  the lock was not free in time
-    1  nobody holds the lock; of break:       (-E changes this code)
+    1  the lock is not held; of break:        (-E changes this code)
        or the answer was no; of status    76  the lock was lost
        and doctor: something is wrong
    64  wrong arguments                    77  wrong password, or no right

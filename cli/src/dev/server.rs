@@ -213,21 +213,21 @@ impl State {
 
     /// Sends a message to all subscribers, and returns their number.
     pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let mut told = 0;
+        let mut receivers = 0;
         for (id, connection) in &self.connections {
             let Some(client) = self.node.clients.get_mut(id) else { continue };
             if connection.channels.contains(channel) {
                 client.replies.push(3).bulk("message").bulk(channel).bulk(message);
-                told += 1;
+                receivers += 1;
             }
             for pattern in connection.patterns.iter().filter(|pattern| keys::matches(pattern, channel)) {
                 client.replies.push(4).bulk("pmessage").bulk(pattern).bulk(channel).bulk(message);
-                told += 1;
+                receivers += 1;
             }
             if !client.replies.bytes.is_empty() {
                 connection.news.notify_one();
             }
         }
-        told
+        receivers
     }
 }

@@ -20,7 +20,7 @@ pub struct Finding {
     pub at: Vec<String>,
     pub what: String,
     /// A command for those servers, or a line of their configuration.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl Level {
@@ -47,17 +47,17 @@ impl Finding {
     }
 
     fn new(level: Level, about: &'static str, at: &str, what: impl Into<String>) -> Self {
-        Self { level, about, at: vec![at.to_owned()], what: what.into(), mend: None }
+        Self { level, about, at: vec![at.to_owned()], what: what.into(), fix: None }
     }
 
-    pub fn mended_by(self, line: impl Into<String>) -> Self {
-        Self { mend: Some(line.into()), ..self }
+    pub fn fixed_by(self, line: impl Into<String>) -> Self {
+        Self { fix: Some(line.into()), ..self }
     }
 
     /// The same setting as it must be.
     pub fn set(self, value: impl std::fmt::Display) -> Self {
         let line = format!("CONFIG SET {} {value}", self.about);
-        self.mended_by(line)
+        self.fixed_by(line)
     }
 }
 
@@ -66,8 +66,8 @@ pub fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
     let mut gathered: Vec<Finding> = Vec::new();
     for finding in findings {
         let is_same = |known: &&mut Finding| {
-            let Finding { level, about, what, mend, .. } = known;
-            (*level, *about, what, mend) == (finding.level, finding.about, &finding.what, &finding.mend)
+            let Finding { level, about, what, fix, .. } = known;
+            (*level, *about, what, fix) == (finding.level, finding.about, &finding.what, &finding.fix)
         };
         match gathered.iter_mut().find(is_same) {
             Some(known) => known.at.extend(finding.at),

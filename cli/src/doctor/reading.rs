@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// What a server has reported, or why it has not.
-pub type Told<T> = Result<T, String>;
+pub type Answer<T> = Result<T, String>;
 
 pub struct Reading {
     pub way: Way,
@@ -19,7 +19,7 @@ pub struct Reading {
     /// The sentinels that the address names, if any.
     pub sentinels: Vec<Sentinel>,
     /// What the nodes of a cluster say of it, each by its address.
-    pub cluster: Vec<(String, Told<Lines>)>,
+    pub cluster: Vec<(String, Answer<Lines>)>,
 }
 
 /// A server with data, by its address.
@@ -30,17 +30,17 @@ pub struct Node {
     /// Other servers say that it is down.
     pub is_down: bool,
     /// An error: it does not answer.
-    pub seen: Told<Seen>,
+    pub seen: Answer<Seen>,
 }
 
 /// What a server with data says of itself.
 pub struct Seen {
-    pub greeting: Told<Greeting>,
+    pub greeting: Answer<Greeting>,
     /// The lines of INFO.
-    pub info: Told<Lines>,
+    pub info: Answer<Lines>,
     /// What CONFIG GET says.
-    pub settings: Told<Lines>,
-    pub clock: Told<Clock>,
+    pub settings: Answer<Lines>,
+    pub clock: Answer<Clock>,
     /// The commands of rlock that the user may not send.
     pub forbidden: Vec<&'static str>,
 }
@@ -58,9 +58,9 @@ pub struct Clock {
 pub struct Sentinel {
     pub address: String,
     /// What it says of the master: an error if it does not answer, or knows none of this name.
-    pub master: Told<Lines>,
+    pub master: Answer<Lines>,
     /// What it says of a failover: whether enough of them agree.
-    pub quorum: Told<()>,
+    pub quorum: Answer<()>,
 }
 
 /// Names and values.

@@ -18,14 +18,14 @@ pub fn text(at: &Address, reading: &Reading, findings: &[Finding]) -> String {
     }
     for finding in findings {
         text += &format!("\n{}\n", line(finding));
-        if let Some(line) = &finding.mend {
-            text += &format!("  mend it: {}\n", shown::line(line));
+        if let Some(line) = &finding.fix {
+            text += &format!("  fix: {}\n", shown::line(line));
         }
     }
     if reading.way != Way::One {
         text += "\ndoctor checks settings, not behaviour: rlock drill tries a failover, docs/drill.md\n";
     }
-    let has_settings = findings.iter().filter_map(|it| it.mend.as_ref()).any(|line| line.starts_with("CONFIG SET"));
+    let has_settings = findings.iter().filter_map(|it| it.fix.as_ref()).any(|line| line.starts_with("CONFIG SET"));
     if has_settings {
         text += "\nCONFIG REWRITE, sent to the same servers, keeps what CONFIG SET has changed.\n";
     }
@@ -42,7 +42,7 @@ pub fn short(at: &Address, reading: &Reading, held: &Glance, findings: &[Finding
     news(findings).for_each(|finding| text += &(line(finding) + "\n"));
     text + match findings.iter().all(|finding| finding.level == Level::Note) {
         true => "nothing is wrong\n",
-        false => "rlock doctor says how to mend it\n",
+        false => "rlock doctor says how to fix it\n",
     }
 }
 
@@ -53,10 +53,15 @@ fn news(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 
 fn cells(node: &Node) -> [String; 4] {
     let role = if node.follows.is_some() { "replica" } else { "master" };
-    let told = node.greeting();
-    let module = told.map(|told| told.module.map_or_else(|| "none".to_owned(), version));
+    let greeting = node.greeting();
+    let module = greeting.map(|greeting| greeting.module.map_or_else(|| "none".to_owned(), version));
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
-    [node.address.clone(), role.to_owned(), or_unknown(told.map(|told| told.server.clone())), or_unknown(module)]
+    [
+        node.address.clone(),
+        role.to_owned(),
+        or_unknown(greeting.map(|greeting| greeting.server.clone())),
+        or_unknown(module),
+    ]
 }
 
 fn waiting(reading: &Reading) -> String {
@@ -76,8 +81,8 @@ fn held_by(held: &Glance) -> String {
 
 /// The sum over the masters: replicas do not know. `None` if one of them does not report it.
 fn sum(reading: &Reading, name: &str) -> Option<u64> {
-    let told: Option<Vec<_>> = reading.masters().map(|node| node.info()?.number(name)).collect();
-    told.filter(|told| !told.is_empty()).map(|told| told.iter().sum())
+    let numbers: Option<Vec<_>> = reading.masters().map(|node| node.info()?.number(name)).collect();
+    numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| numbers.iter().sum())
 }
 
 /// Without the fix.
@@ -128,8 +133,8 @@ fn server(node: &Node) -> Value {
     })
 }
 
-fn finding(Finding { level, about, at, what, mend }: &Finding) -> Value {
-    json!({ "level": level.word(), "about": about, "at": at, "what": what, "mend": mend })
+fn finding(Finding { level, about, at, what, fix }: &Finding) -> Value {
+    json!({ "level": level.word(), "about": about, "at": at, "what": what, "fix": fix })
 }
 
 #[cfg(test)]

@@ -111,9 +111,9 @@ pub fn replica(line: &str) -> Option<String> {
 async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String]) -> Vec<Known> {
     for master in masters {
         if let Ok(server) = visitor.open(&at.of_node(master)).await {
-            let told = ask(&server, &["CLUSTER", "NODES"]).await.ok().and_then(|reply| text(&reply));
-            if let Some(told) = told {
-                return nodes_in(&told, master);
+            let reply = ask(&server, &["CLUSTER", "NODES"]).await.ok().and_then(|reply| text(&reply));
+            if let Some(reply) = reply {
+                return nodes_in(&reply, master);
             }
         }
     }
@@ -122,8 +122,8 @@ async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String
 
 /// The nodes that have slots, or follow one with slots: `id ip:port@bus,host flags master ping pong epoch link slot …`.
 /// Until a node has met another one, it does not know its own address: then it is `asked`.
-fn nodes_in(told: &str, asked: &str) -> Vec<Known> {
-    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split(' ').collect()).collect();
+fn nodes_in(reply: &str, asked: &str) -> Vec<Known> {
+    let lines: Vec<Vec<&str>> = reply.lines().map(|line| line.split(' ').collect()).collect();
     let lines = lines.into_iter().filter(|words| words.len() >= 8 && !words[2].contains("noaddr"));
     let lines: Vec<_> = lines.filter(|words| !words[2].contains("handshake")).collect();
     let address = |words: &Vec<&str>| match words[1].split('@').next().unwrap_or_default() {
@@ -152,8 +152,8 @@ async fn views(visitor: &Visitor, at: &Address, nodes: &[Known]) -> Vec<(String,
 }
 
 async fn view(server: &Locks) -> Result<Lines, String> {
-    let told = ask(server, &["CLUSTER", "INFO"]).await?;
-    text(&told).map(|told| Lines::of_info(&told)).ok_or_else(|| "CLUSTER INFO has an answer that is none".to_owned())
+    let reply = ask(server, &["CLUSTER", "INFO"]).await?;
+    text(&reply).map(|reply| Lines::of_info(&reply)).ok_or_else(|| "unexpected reply to CLUSTER INFO".to_owned())
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn nodes_of_a_cluster_are_those_with_a_part_in_it() {
-        let told = "\
+        let reply = "\
             a 10.0.0.1:6379@16379,one myself,master - 0 0 1 connected 0-5460\n\
             b 10.0.0.2:6379@16379 slave,fail a 0 0 1 connected\n\
             c 10.0.0.3:6379@16379 master - 0 0 2 connected\n\
@@ -173,7 +173,7 @@ mod tests {
             is_down,
         };
         let expected = [known("10.0.0.1:6379", None, false), known("10.0.0.2:6379", Some("10.0.0.1:6379"), true)];
-        assert_eq!(nodes_in(told, "10.0.0.1:6379"), expected);
+        assert_eq!(nodes_in(reply, "10.0.0.1:6379"), expected);
         let alone = "a :6379@16379 myself,master - 0 0 1 connected 0-16383\n";
         assert_eq!(nodes_in(alone, "10.0.0.9:6379"), [known("10.0.0.9:6379", None, false)]);
     }

@@ -1,7 +1,7 @@
 //! What one server is asked. Nothing of it changes anything: where the question is whether the user may send a command,
 //! it is sent in a form that does nothing, and only the refusal counts.
 
-use super::reading::{Clock, Lines, Seen, Sentinel, Told};
+use super::reading::{Answer, Clock, Lines, Seen, Sentinel};
 use crate::address::{Address, Certificates};
 use crate::greeting;
 use rlock_client::{Error, Locks, Reply};
@@ -42,10 +42,10 @@ impl Visitor {
     }
 
     /// A server with data.
-    pub async fn node(&self, at: &Address) -> Told<Seen> {
+    pub async fn node(&self, at: &Address) -> Answer<Seen> {
         let server = self.open(at).await.map_err(|error| error.reason())?;
         let greeting = match server.command("HELLO", &["HELLO"]).await {
-            Ok(reply) => greeting::read(reply).ok_or_else(|| "HELLO has an answer that is none".to_owned()),
+            Ok(reply) => greeting::read(reply).ok_or_else(|| "unexpected reply to HELLO".to_owned()),
             // It would not reply to the next request either.
             Err(error) if error.code().is_none() => return Err(error.reason()),
             Err(error) => Err(error.reason()),
@@ -60,12 +60,12 @@ impl Visitor {
         })
     }
 
-    async fn clock(&self, server: &Locks) -> Told<Clock> {
+    async fn clock(&self, server: &Locks) -> Answer<Clock> {
         let mut best: Option<Clock> = None;
         for _ in 0..CLOCK_READINGS {
             let sent = Instant::now();
-            let told = time(&ask(server, &["TIME"]).await?).ok_or("TIME has an answer that is none")?;
-            let clock = Clock::read(told, self.begun, sent, Instant::now());
+            let server_time = time(&ask(server, &["TIME"]).await?).ok_or("unexpected reply to TIME")?;
+            let clock = Clock::read(server_time, self.begun, sent, Instant::now());
             best = Some(best.filter(|best| best.uncertain_us <= clock.uncertain_us).unwrap_or(clock));
         }
         best.ok_or_else(|| "TIME was not asked for".to_owned())
@@ -79,7 +79,7 @@ impl Visitor {
             Err(error) => return (unknown(error.reason()), Vec::new()),
         };
         let of_master = match ask(&sentinel, &["SENTINEL", "MASTER", master]).await {
-            Ok(reply) => lines(&reply).ok_or("SENTINEL MASTER has an answer that is none"),
+            Ok(reply) => lines(&reply).ok_or("unexpected reply to SENTINEL MASTER"),
             Err(why) => return (unknown(why), Vec::new()),
         };
         let quorum = ask(&sentinel, &["SENTINEL", "CKQUORUM", master]).await.map(drop);
@@ -94,27 +94,27 @@ impl Visitor {
     }
 }
 
-pub async fn ask(server: &Locks, command: &[&str]) -> Told<Reply> {
+pub async fn ask(server: &Locks, command: &[&str]) -> Answer<Reply> {
     server.command(command[0], command).await.map_err(|error| error.reason())
 }
 
-async fn info(server: &Locks) -> Told<Lines> {
+async fn info(server: &Locks) -> Answer<Lines> {
     text(&ask(server, &["INFO", "server", "replication", "persistence", "rlock"]).await?)
         .map(|text| Lines::of_info(&text))
-        .ok_or_else(|| "INFO has an answer that is none".to_owned())
+        .ok_or_else(|| "unexpected reply to INFO".to_owned())
 }
 
-async fn settings(server: &Locks) -> Told<Lines> {
+async fn settings(server: &Locks) -> Answer<Lines> {
     let command: Vec<_> = ["CONFIG", "GET"].into_iter().chain(SETTINGS).collect();
-    lines(&ask(server, &command).await?).ok_or_else(|| "CONFIG GET has an answer that is none".to_owned())
+    lines(&ask(server, &command).await?).ok_or_else(|| "unexpected reply to CONFIG GET".to_owned())
 }
 
 /// Which commands of rlock this user may not send.
 async fn forbidden(server: &Locks) -> Vec<&'static str> {
-    let nobody = nobody();
+    let unused = unused_name();
     let mut forbidden = Vec::new();
     for command in COMMANDS {
-        if ask(server, &harmless(command, &nobody)).await.is_err_and(|why| is_about_the_command(&why)) {
+        if ask(server, &harmless(command, &unused)).await.is_err_and(|why| is_about_the_command(&why)) {
             forbidden.push(command.name);
         }
     }
@@ -123,11 +123,11 @@ async fn forbidden(server: &Locks) -> Vec<&'static str> {
 
 /// The command in a form that does nothing: it is for a lock without holders, or has a lease, a session, a limit or a count
 /// that is refused.
-fn harmless<'a>(command: &'static words::Command, nobody: &'a str) -> Vec<&'a str> {
+fn harmless<'a>(command: &'static words::Command, unused: &'a str) -> Vec<&'a str> {
     let mut words = vec![command.name];
     let mut add = |argument: &Argument| match argument {
-        Argument::Key | Argument::Holder => words.push(nobody),
-        Argument::Keys => words.extend(["1", nobody]),
+        Argument::Key | Argument::Holder => words.push(unused),
+        Argument::Keys => words.extend(["1", unused]),
         Argument::Tickets => {}
         _ => words.push("0"),
     };
@@ -141,7 +141,7 @@ fn harmless<'a>(command: &'static words::Command, nobody: &'a str) -> Vec<&'a st
 }
 
 /// The name of a lock that no client has or will have, and of its holder.
-fn nobody() -> String {
+fn unused_name() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("rlock-doctor:{}:{now}", std::process::id())
 }

@@ -341,7 +341,7 @@ impl<'a> Stage<'a> {
     async fn leave(mut self) {
         let healed = if self.is_cut { self.run_heal().await } else { Ok(()) };
         if let Err(failure) = healed {
-            failure.tell();
+            failure.report();
         }
         self.clients.shutdown().await;
         let late = (0..self.late).map(|number| self.late_name(number));

@@ -22,7 +22,7 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 
 pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.wish.key, args.wish.all)?;
-    wait::must_tell_busy(&args.wish.waiting, "the lock were held")?;
+    wait::must_show_busy(&args.wish.waiting, "the lock were held")?;
     let place = Place::of(args)?;
     let mut signals = Signals::take(&ENDING)?;
     // Only a lease that is renewed can be handed on.
@@ -91,7 +91,7 @@ pub async fn renew(args: &Renew, server: &Server) -> Result<u8, Failure> {
 
 fn lost(key: &OsStr, when: &str) -> u8 {
     let key = shown::name(key.as_bytes());
-    let why = "its lease had ended, or somebody unlocked or broke it";
+    let why = "its lease had ended, or it was unlocked or broken";
     say(&format!("{key}: the lock was lost {when}, others may have had it: {why}"));
     exit::LOST
 }

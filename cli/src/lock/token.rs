@@ -112,7 +112,7 @@ pub fn holder(of: &Of) -> Result<Vec<u8>, Failure> {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     match first.strip_prefix(HOLDER.as_bytes()).unwrap_or(first) {
-        b"" => Err(Failure::usage("whose lock? Give HOLDER, --token-file, --token-fd or RLOCK_HOLDER; it was empty")),
+        b"" => Err(Failure::usage("which holder? Give HOLDER, --token-file, --token-fd or RLOCK_HOLDER; it was empty")),
         holder => Ok(holder.to_vec()),
     }
 }

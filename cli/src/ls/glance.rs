@@ -51,15 +51,15 @@ async fn look(locks: &Locks, pattern: &[u8], seen: &mut Glance) -> Result<(), Un
     Ok(())
 }
 
-/// The words after "nobody waits for a lock".
+/// The words after "no lock has waiters".
 pub fn words(seen: &Glance) -> String {
     match seen {
         Glance { held: 0, complete: true } => ", and none is held".to_owned(),
-        Glance { held: 0, complete: false } => "; rlock ls --held lists what is held".to_owned(),
+        Glance { held: 0, complete: false } => "; rlock ls --held lists held locks".to_owned(),
         Glance { held, complete } => {
             let least = if *complete { "" } else { "at least " };
             let verb = if *held == 1 { "is" } else { "are" };
-            format!("; {least}{held} {verb} held: rlock ls --held lists what is held")
+            format!("; {least}{held} {verb} held: rlock ls --held lists held locks")
         }
     }
 }

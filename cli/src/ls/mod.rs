@@ -63,7 +63,7 @@ async fn nothing(args: &Ls, locks: &Locks, hidden: usize) -> String {
         (true, _) => format!("no lock{matches} is held that this user may look at"),
         (false, _) => {
             let held = held_at_a_glance(locks, args.pattern.as_bytes()).await;
-            format!("nobody waits for a lock{matches}{}", glance::words(&held))
+            format!("no lock{matches} has waiters{}", glance::words(&held))
         }
     }
 }

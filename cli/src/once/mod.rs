@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::arguments::{Once, Server};
 use crate::exit;
 use crate::failure::{Failure, say};
-use crate::run::give_back::told_to_stop;
+use crate::run::release::until_stopped;
 use crate::run::{self, Job, PASSED_ON, Program, reason};
 use crate::signals::Signals;
 use crate::{address, output as stdout, shown, wait};
@@ -34,7 +34,7 @@ pub async fn once(args: &Once, server: &Server) -> Result<u8, Failure> {
     wait::names(&args.key, false)?;
     // Required, except for removing the answer.
     let Some(keep) = args.keep else { return forget(args, server).await };
-    wait::must_tell_busy(&args.waiting, "the answer were empty")?;
+    wait::must_show_busy(&args.waiting, "the answer were empty")?;
     let job = Job { key: &args.key, work: &args.work, program: Program::find(&args.work)?, secret: None };
     let mut signals = Signals::take(&PASSED_ON)?;
     let (locks, at) = address::connect_in_time(args.waiting.name.as_deref(), server).await?;
@@ -105,7 +105,7 @@ impl Caller<'_> {
         let is_settled = tokio::select! {
             biased;
             settled = timeout(PATIENCE, self.locks.settle()) => settled.is_ok(),
-            () = told_to_stop(signals) => false,
+            () = until_stopped(signals) => false,
         };
         if !is_settled {
             let (key, lease) = (shown::name(self.job.key.as_bytes()), shown::time(self.lease));

@@ -27,8 +27,8 @@ impl Output {
     pub fn open() -> Result<(Self, Stdio), Failure> {
         let (sender, receiver) = pipe::pipe().map_err(Failure::of_the_system)?;
         let stdout = sender.into_blocking_fd().map_err(Failure::of_the_system)?;
-        let (cmd_ended, told) = oneshot::channel();
-        Ok((Self { cmd_ended, read: tokio::spawn(read(receiver, told)) }, stdout.into()))
+        let (cmd_ended, ended) = oneshot::channel();
+        Ok((Self { cmd_ended, read: tokio::spawn(read(receiver, ended)) }, stdout.into()))
     }
 
     /// CMD's output, after CMD has ended. If it exceeds `LONGEST`, only a part of it, which also exceeds that.

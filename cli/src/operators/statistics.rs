@@ -19,10 +19,10 @@ pub struct Statistics {
 pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswered> {
     let answers = ask::of_each(masters, &["INFO", "replication", "rlock"]).await?;
     let read = |(master, answer): (Master, _)| {
-        let told = bytes(answer).ok_or(Unanswered::Nonsense)?;
-        match told.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"role:slave")) {
+        let info = bytes(answer).ok_or(Unanswered::Nonsense)?;
+        match info.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"role:slave")) {
             true => Err(Unanswered::OfAReplica),
-            false => Ok(Statistics::read(master.address(), &told)),
+            false => Ok(Statistics::read(master.address(), &info)),
         }
     };
     answers.into_iter().map(read).collect()
@@ -30,7 +30,7 @@ pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswere
 
 /// For how long no lock is granted, at the server where that is longest. `None`: each grants locks, or one does not answer.
 pub async fn grace_left(masters: &[Master]) -> Option<Duration> {
-    let left = statistics(masters).await.ok()?.iter().filter_map(|told| told.number("grace_left_ms")).max();
+    let left = statistics(masters).await.ok()?.iter().filter_map(|statistics| statistics.number("grace_left_ms")).max();
     left.filter(|left| *left > 0).map(Duration::from_millis)
 }
 

@@ -32,7 +32,7 @@ impl Unanswered {
         match self {
             Self::Error(error) => error.reason(),
             Self::Nonsense => "the answer is not one of the rlock module".to_owned(),
-            Self::OfAReplica => "it is a replica, which does not know who waits: ask its master".to_owned(),
+            Self::OfAReplica => "it is a replica, and does not know the waiters: ask its master".to_owned(),
         }
     }
 

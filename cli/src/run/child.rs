@@ -106,7 +106,7 @@ impl Child {
     }
 
     /// Whether a process is left in the target of `send_to_all`.
-    pub fn is_anybody_left(&self) -> bool {
+    pub fn has_processes(&self) -> bool {
         self.ended.is_none() || (self.leads && killpg(self.id, None) != Err(Errno::ESRCH))
     }
 

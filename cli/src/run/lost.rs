@@ -51,7 +51,7 @@ async fn asked(child: &mut Child, signals: &mut Signals, grace: Duration) -> Res
 
 async fn gone(child: &mut Child) -> Result<(), Failure> {
     child.ended().await.map_err(Failure::of_the_system)?;
-    while child.is_anybody_left() {
+    while child.has_processes() {
         sleep(LOOK).await;
     }
     Ok(())

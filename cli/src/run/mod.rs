@@ -5,10 +5,10 @@
 //! - CMD's input and output are its own; its exit code is ours, unless the lock was lost.
 
 mod child;
-pub mod give_back;
 mod lost;
 mod program;
 pub mod reason;
+pub mod release;
 mod terminal;
 
 pub use program::Program;
@@ -19,8 +19,8 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::wait::{self, Held, Lease};
 use child::Child;
-use give_back::{Done, give_back};
 use nix::sys::signal::Signal;
+use release::{Done, release};
 use rlock_client::{Guard, Loss};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -71,7 +71,7 @@ pub async fn perform(job: &Job<'_>, held: Held, lease: Duration, mut signals: Si
     };
     let Some(code) = attend(job, child, &held.guard, &mut signals).await? else { return Ok(exit::LOST) };
     let (key, cmd) = (job.key.as_bytes(), Some(job.program.shown.clone()));
-    Ok(give_back(held.guard, &mut signals, Done { key, lease, cmd, code }).await)
+    Ok(release(held.guard, &mut signals, Done { key, lease, cmd, code }).await)
 }
 
 pub fn start(job: &Job<'_>, guard: &Guard, tokens: Option<&str>, stdout: Stdio) -> Result<Child, Failure> {

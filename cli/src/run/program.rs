@@ -76,8 +76,7 @@ pub fn did_not_start(program: &Program, error: &io::Error) -> Failure {
     let shown = shown::name(program.words[0].as_bytes());
     let code = match error.kind() {
         io::ErrorKind::NotFound if program.file.exists() => {
-            let words =
-                format!("{shown}: what is to run it, its interpreter or loader, is missing; see `file {shown}`");
+            let words = format!("{shown}: its interpreter or loader is missing; see `file {shown}`");
             return Failure::new(exit::NOT_EXECUTABLE, words);
         }
         io::ErrorKind::NotFound => exit::NOT_FOUND,

@@ -4,7 +4,7 @@ use rlock_client::Loss;
 
 pub fn of(loss: &Loss) -> String {
     match loss {
-        Loss::Ended => format!("{loss}, as rlock or this machine stood still: a longer --lease?"),
+        Loss::Ended => format!("{loss}, as rlock or this machine stalled: use a longer --lease"),
         _ => loss.to_string(),
     }
 }

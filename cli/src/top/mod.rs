@@ -69,7 +69,7 @@ async fn attend(
     signals: &mut Signals,
 ) -> Result<Option<Arrival>, Failure> {
     let mut events = events();
-    let (tell, mut told) = unbounded_channel();
+    let (sender, mut outcomes) = unbounded_channel();
     loop {
         terminal.show(|size| screen::lines(&mut state, size)).map_err(Failure::of_the_system)?;
         looks.aim_at(state.aim());
@@ -80,7 +80,7 @@ async fn attend(
                 Some(Action::Quit) => return Ok(None),
                 Some(action) => {
                     if action == Action::Agree {
-                        break_it(&state, locks, &tell);
+                        break_it(&state, locks, &sender);
                     }
                     state.act(action);
                 }
@@ -89,34 +89,34 @@ async fn attend(
                 None => {}
             },
             news = looks.next() => state.hear(news),
-            Some(words) = told.recv() => state.broke(words),
+            Some(words) = outcomes.recv() => state.broke(words),
             () = sleep(TICK), if state.is_waiting() => {}
         }
     }
 }
 
 /// In the background: a server that does not reply blocks neither the keys nor the screen.
-fn break_it(state: &State, locks: &Locks, tell: &UnboundedSender<String>) {
+fn break_it(state: &State, locks: &Locks, sender: &UnboundedSender<String>) {
     let Some((key, waiters)) = state.agreed() else { return };
-    let (locks, tell) = (locks.clone(), tell.clone());
+    let (locks, sender) = (locks.clone(), sender.clone());
     tokio::spawn(async move {
         let name = shown::name(&key);
         let words = match operators::break_lock(&locks, &key).await {
             Ok(true) => format!("{name}: broken; {waiters} waited for it"),
-            Ok(false) => format!("{name}: nobody held it any more"),
+            Ok(false) => format!("{name}: it was not held any more"),
             Err(error) if error.is_unavailable() && !error.is_answered() => {
                 format!("{name}: it is not known whether it was broken: {}", shown::line(&error.reason()))
             }
             Err(error) => format!("{name}: not broken: {}", shown::line(&error.reason())),
         };
         // Fails if top has ended.
-        let _ = tell.send(words);
+        let _ = sender.send(words);
     });
 }
 
 /// What is typed, and changes of the window's size. The thread ends with the program.
 fn events() -> UnboundedReceiver<Event> {
-    let (tell, events) = unbounded_channel();
-    thread::spawn(move || while event::read().is_ok_and(|event| tell.send(event).is_ok()) {});
+    let (sender, events) = unbounded_channel();
+    thread::spawn(move || while event::read().is_ok_and(|event| sender.send(event).is_ok()) {});
     events
 }

@@ -59,7 +59,7 @@ impl Row {
         first_holder(&self.known.as_ref()?.lock)
     }
 
-    /// For how long the same holder has been seen. It may have had it before, or have given it back in between.
+    /// For how long the same holder has been seen. It may have had it before, or have released it in between.
     pub fn holder_for(&self) -> Option<Duration> {
         let known = self.known.as_ref().filter(|known| !known.lock.holders.is_empty())?;
         Some(self.at.saturating_duration_since(known.since))

@@ -17,23 +17,23 @@ const KEYS_WHILE_ASKED: &str = "y break it   n leave it as it is   ↑↓ scroll
 const KEYS_IN_HELP: &str = "q back";
 
 const HELP: &str = "\
-Enter         one lock in full: its holders, and who waits from where
+Enter         one lock in full: its holders and its waiters, and from where they wait
 ↑ ↓ j k       select; PageUp, PageDown, Home and End as well
 s             sort by the next: waiters, oldest wait, grants/s, holder for, key
 r             the other way round
 /             only names that contain what you type; Esc shows all again
-h             also locks that are held and nobody waits for: to find them, top
-              looks through all keys, slowly
+h             also held locks without waiters: to find them, top looks through
+              all keys, slowly
 b             break the selected lock; it asks first
 q, Esc        back; q quits
 
-HOLDER        the first one, and how many there are beside it
+HOLDER        the first one, and how many more there are
 OLDEST WAIT   how long the first of the queue has been waiting
 GRANTS/S      how many of its waiters got the lock, per second
 LEASE LEFT    of the lock; without one it may be data that looks like a lock
 HOLDER FOR    how long this holder has been seen here: it may have had the lock
-              before, or have given it back and got it again in between
-NEXT          who gets it next
+              before, or have released and acquired it again in between
+NEXT          the next waiter
 ";
 
 /// The whole screen, of so many columns and rows.
@@ -105,7 +105,7 @@ fn question(state: &State) -> Option<String> {
         Some(lock) if inspect::may_be_data(lock) => {
             format!("Break it? y/n  This may be no lock. Breaking deletes {}.", inspect::data(lock))
         }
-        Some(_) => "Break it? y/n  Whoever holds it may still be at work, and learns of it later.".to_owned(),
+        Some(_) => "Break it? y/n  The holder may still be at work, and learns of it later.".to_owned(),
     })
 }
 

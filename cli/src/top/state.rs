@@ -264,7 +264,7 @@ impl State {
         let holders: Vec<_> = lock.holders.iter().map(|holder| (holder.holder.clone(), holder.side)).collect();
         let name = shown::name(&detail.key);
         let end = match &question.about {
-            _ if lock.kind.is_none() => format!("{name}: nobody holds it, so there is nothing to break"),
+            _ if lock.kind.is_none() => format!("{name}: not held, so there is nothing to break"),
             Some(about) if *about != holders => format!("{name}: it has another holder now; b asks again"),
             _ => {
                 question.about = Some(holders);

@@ -87,9 +87,9 @@ pub fn nothing(state: &State) -> &'static str {
     let seen = state.held.seen.as_ref().filter(|held| held.rounds > 0 && !held.hidden && held.refused.is_none());
     match (state.filter.is_empty(), state.held.wanted, seen) {
         (false, ..) => "no lock has this in its name",
-        (_, false, _) => "nobody waits for a lock; h shows those that are held",
-        (_, true, None) => "nobody waits for a lock",
-        (_, true, Some(_)) => "nobody waits for a lock, and none is held",
+        (_, false, _) => "no lock has waiters; h shows held locks",
+        (_, true, None) => "no lock has waiters",
+        (_, true, Some(_)) => "no lock has waiters, and none is held",
     }
 }
 

@@ -25,7 +25,7 @@ const SEEN: usize = 100;
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Shows it until this is dropped.
-pub async fn tell(locks: &Locks, wish: &Wish) {
+pub async fn show(locks: &Locks, wish: &Wish) {
     let Some(mut screen) = Screen::for_this(wish) else { return pending().await };
     let began = Instant::now();
     let mut ticks = interval_at(began + FIRST, FIRST);

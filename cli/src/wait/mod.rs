@@ -72,7 +72,7 @@ fn divided(key: &OsStr, all: bool) -> Vec<&[u8]> {
 }
 
 /// Refuses an exit code that a script would take for success.
-pub fn must_tell_busy(waiting: &Waiting, success: &str) -> Result<(), Failure> {
+pub fn must_show_busy(waiting: &Waiting, success: &str) -> Result<(), Failure> {
     match waiting.busy_code {
         0 => Err(Failure::usage(format!("-E 0 would look as if {success}; for no output use --quiet"))),
         _ => Ok(()),
@@ -87,7 +87,7 @@ pub async fn acquire(
     signals: &mut Signals,
 ) -> Result<Result<Held, u8>, Failure> {
     let (locks, at) = address::connect_in_time(wish.waiting.name.as_deref(), server).await?;
-    until_told(wish, lease.so(), &locks, &at, granted(wish, lease, &locks), signals).await
+    until_outcome(wish, lease.so(), &locks, &at, granted(wish, lease, &locks), signals).await
 }
 
 /// The answer or the lead, or the exit code if there was neither in time. `locks` is for queries about the lock.
@@ -103,11 +103,11 @@ pub async fn answer(
     let once = if let Some(limit) = limit(&wish) { once.wait(limit) } else { once };
     let once = if let Some(most) = args.waiting.max_waiters { once.max_waiters(most) } else { once };
     let begun = async { in_time_or_none(once.begin().await) };
-    until_told(&wish, Lease::Kept(args.lease).so(), locks, at, begun, signals).await
+    until_outcome(&wish, Lease::Kept(args.lease).so(), locks, at, begun, signals).await
 }
 
 /// What was asked for; `None` of it: it did not come in time. Or the exit code, if it was not got or a signal came.
-async fn until_told<T>(
+async fn until_outcome<T>(
     wish: &Wish,
     so: &str,
     locks: &Locks,
@@ -125,7 +125,7 @@ async fn until_told<T>(
             Err(error) => not_got::for_a_reason(wish, so, at, &error),
         },
         // Looked at last, and gone with what it has shown before anything else is said.
-        () = line::tell(locks, wish) => Ok(exit::DEFECT),
+        () = line::show(locks, wish) => Ok(exit::DEFECT),
     };
     // Releases what may have been granted. A server that does not reply does not delay us.
     let _ = timeout(GOODBYE, locks.settle()).await;

@@ -20,7 +20,7 @@ pub async fn in_time(wish: &Wish, so: &str, locks: &Locks) -> u8 {
         Some(limit) if !limit.is_zero() => format!(" within {}", shown::time(limit)),
         _ => String::new(),
     };
-    busy(wish, &format!("not free{waited}{so}; rlock inspect shows who has it"))
+    busy(wish, &format!("not free{waited}{so}; rlock inspect shows the holder"))
 }
 
 /// `None` also if this user may not ask.

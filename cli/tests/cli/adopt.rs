@@ -122,8 +122,8 @@ fn a_text_that_is_none_is_refused_and_not_shown() {
 #[test]
 fn without_a_server_nothing_is_run() {
     let place = Place::new();
-    let nobody = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
-    let mut command = bare(&["-u", &nobody, "adopt", "touch", "it-ran"]);
+    let no_server = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
+    let mut command = bare(&["-u", &no_server, "adopt", "touch", "it-ran"]);
     command.env("RLOCK_DETACHED", "rlock1/plain/1000/0/-/holder/key");
     run(place.of(command)).failed(69, &["no server answers"]);
     assert!(!place.has("it-ran"));

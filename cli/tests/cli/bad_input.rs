@@ -12,7 +12,7 @@ const COMMANDS: [&[&str]; 5] =
 
 #[test]
 fn what_no_command_can_be_done_with() {
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    let no_server = format!("redis://127.0.0.1:{}", free_port());
     // It accepts connections and says nothing.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("redis://{}", listener.local_addr().unwrap());
@@ -20,7 +20,7 @@ fn what_no_command_can_be_done_with() {
     closed.client().say("CONFIG SET requirepass secret");
     let closed = format!("redis://127.0.0.1:{}", closed.port());
     for (address, password, code, words) in [
-        (&nobody, "", 69, &["no server answers at 127.0.0.1:", "refused", "RLOCK_URL"][..]),
+        (&no_server, "", 69, &["no server answers at 127.0.0.1:", "refused", "RLOCK_URL"][..]),
         (&"unix:///no/such/socket".to_owned(), "", 69, &["no server answers at /no/such/socket"]),
         (&silent, "", 69, &["no server answers"]),
         (&url(&without), "", 78, &["no rlock module", "loadmodule"]),
@@ -108,7 +108,7 @@ fn a_user_with_a_password_is_that_user() {
                 command.envs(password.map(|password| ("RLOCK_PASSWORD", password)));
                 run(command)
             };
-            inspect("app:1").failed(1, &["nobody holds it"]);
+            inspect("app:1").failed(1, &["not held"]);
             inspect("other").failed(77, &["NOPERM"]);
         }
     }

@@ -38,11 +38,11 @@ fn of_level<'a>(findings: &'a [Value], level: &str) -> Vec<&'a str> {
 
 /// Finds only this fault, and nothing after the suggested line fixed it.
 #[track_caller]
-fn is_mended(doctor: impl Fn() -> Command, about: &str, mut send: impl FnMut(&Value, &str)) {
+fn is_fixed(doctor: impl Fn() -> Command, about: &str, mut send: impl FnMut(&Value, &str)) {
     let (code, findings) = examined(doctor());
     assert_eq!((code, of_level(&findings, "wrong")), (1, vec![about]), "{findings:?}");
     let wrong = findings.iter().find(|it| it["level"] == "wrong").unwrap();
-    send(&wrong["at"], wrong["mend"].as_str().unwrap());
+    send(&wrong["at"], wrong["fix"].as_str().unwrap());
     let (code, findings) = examined(doctor());
     assert_eq!((code, of_level(&findings, "wrong").len()), (0, 0), "{findings:?}");
 }
@@ -66,7 +66,7 @@ fn one_server_is_fine_and_its_risk_is_noted() {
     set(&server, "appendonly no");
     let shown = run(rlock(&server, &["doctor"]));
     assert_eq!(shown.code(), 1);
-    for words in ["\nwrong: ", ": appendonly is no: ", "\n  mend it: CONFIG SET appendonly yes\n", "CONFIG REWRITE"] {
+    for words in ["\nwrong: ", ": appendonly is no: ", "\n  fix: CONFIG SET appendonly yes\n", "CONFIG REWRITE"] {
         assert!(shown.output.contains(words), "{words}: {shown:?}");
     }
 }
@@ -92,8 +92,8 @@ fn in_short_it_shows_what_is_there_and_what_is_wrong() {
     set(&server, "appendonly no");
     let status = run(rlock(&server, &["status"]));
     assert_eq!(status.code(), 1, "{status:?}");
-    assert!(status.output.contains("\nwrong: ") && !status.output.contains("mend it: "), "{status:?}");
-    assert!(status.output.ends_with("\nrlock doctor says how to mend it\n"), "{status:?}");
+    assert!(status.output.contains("\nwrong: ") && !status.output.contains("fix: "), "{status:?}");
+    assert!(status.output.ends_with("\nrlock doctor says how to fix it\n"), "{status:?}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn each_fault_of_one_server_is_fixed_by_its_line() {
         ("min-replicas-to-write 1", "min-replicas-to-write"),
     ] {
         set(&server, fault);
-        is_mended(
+        is_fixed(
             || rlock(&server, &["doctor", "--json"]),
             about,
             |_, line| {
@@ -166,17 +166,17 @@ fn sentinels_and_their_servers() {
         (1, "appendonly no", "appendonly"),
     ] {
         set(servers[place], fault);
-        is_mended(doctor, about, |at, line| say_to(&servers, at, line));
+        is_fixed(doctor, about, |at, line| say_to(&servers, at, line));
         until_in_touch(&watched.servers);
     }
     servers.iter().for_each(|server| set(server, "min-replicas-max-lag 3"));
     after(&watched, 6_500);
-    is_mended(doctor, "min-replicas-max-lag", |at, line| {
+    is_fixed(doctor, "min-replicas-max-lag", |at, line| {
         assert_eq!(line, "CONFIG SET min-replicas-max-lag 2");
         say_to(&servers, at, line);
     });
     after(&watched, 2_000);
-    is_mended(doctor, "min-replicas-max-lag", |_, line| {
+    is_fixed(doctor, "min-replicas-max-lag", |_, line| {
         assert!(line.starts_with("SENTINEL SET"), "{line}");
         sentinels.iter().for_each(|sentinel| assert_eq!(sentinel.client().say(line), text("OK")));
     });
@@ -212,7 +212,7 @@ fn a_cluster() {
     let (code, findings) = examined(doctor_at(&url));
     assert_eq!((code, of_level(&findings, "note")), (0, vec!["min-replicas-to-write"]), "{findings:?}");
     servers.iter().for_each(|server| set(server, "cluster-node-timeout 1500"));
-    is_mended(
+    is_fixed(
         || doctor_at(&url),
         "min-replicas-max-lag",
         |at, line| {
@@ -221,7 +221,7 @@ fn a_cluster() {
         },
     );
     set(servers[4], "rlock.grace 0");
-    is_mended(|| doctor_at(&url), "rlock.grace", |at, line| say_to(&servers, at, line));
+    is_fixed(|| doctor_at(&url), "rlock.grace", |at, line| say_to(&servers, at, line));
     assert_eq!(servers[0].client().say("CLUSTER DELSLOTS 0"), text("OK"));
     let (code, findings) = examined(doctor_at(&url));
     assert_eq!((code, of_level(&findings, "wrong")[0]), (1, "slots"), "{findings:?}");
@@ -229,7 +229,7 @@ fn a_cluster() {
     let one = format!("redis://127.0.0.1:{}", cluster.masters[0].port());
     let (code, findings) = examined(doctor_at(&one));
     assert_eq!((code, of_level(&findings, "wrong")), (1, vec!["address"]), "{findings:?}");
-    assert_eq!(findings[0]["mend"], format!("RLOCK_URL={url}"));
+    assert_eq!(findings[0]["fix"], format!("RLOCK_URL={url}"));
     cluster.replicas[1].kill();
     let mut master = cluster.masters[1].client();
     wait_until("it is missed", || master.info("replication").number("connected_slaves") == 0);
@@ -249,7 +249,7 @@ fn the_right_to_each_command_of_the_module_is_looked_for() {
     client.say(&format!("ACL SETUSER default {}", commands.iter().map(|it| format!("-{it} ")).collect::<String>()));
     let (_, findings) = examined(rlock(&server, &["doctor", "--json"]));
     let rights = findings.iter().filter(|it| it["about"] == "rights");
-    let lines: String = rights.map(|it| format!("{} ", it["mend"].as_str().unwrap())).collect();
+    let lines: String = rights.map(|it| format!("{} ", it["fix"].as_str().unwrap())).collect();
     for command in commands {
         assert!(lines.contains(&format!("+{command} ")), "{command}: {lines}");
     }
@@ -261,11 +261,11 @@ fn a_replica_is_not_where_locks_are() {
     replica.follow(&master);
     let (code, findings) = examined(doctor_at(&format!("redis://127.0.0.1:{}", replica.port())));
     assert_eq!((code, of_level(&findings, "wrong")), (1, vec!["address"]));
-    let url = findings[0]["mend"].as_str().unwrap().strip_prefix("RLOCK_URL=").unwrap();
+    let url = findings[0]["fix"].as_str().unwrap().strip_prefix("RLOCK_URL=").unwrap();
     let (_, findings) = examined(doctor_at(url));
     let module = findings.iter().find(|it| it["about"] == "module").unwrap();
     assert!(module["at"][0].as_str().unwrap().ends_with(&replica.port().to_string()), "{module:?}");
-    assert!(module["mend"].as_str().unwrap().starts_with("loadmodule /"), "{module:?}");
+    assert!(module["fix"].as_str().unwrap().starts_with("loadmodule /"), "{module:?}");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn missing_rights_are_reported() {
     assert_eq!((code, of_level(&findings, "not known")), (0, vec![]), "{findings:?}");
     let (code, findings) = examined(as_app("+info"));
     assert_eq!((code, of_level(&findings, "wrong")), (1, vec!["rights"]));
-    let line = findings[0]["mend"].as_str().unwrap();
+    let line = findings[0]["fix"].as_str().unwrap();
     assert_eq!(line, format!("ACL SETUSER app {LOCKS}"));
     assert_eq!(client.say(line), text("OK"));
     let mut again = bare(&["doctor", "--json"]);

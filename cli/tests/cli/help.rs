@@ -98,8 +98,8 @@ fn key_comes_before_the_dashes() {
     run(bare(&["run", "--wait", "5s", "--", "env", "true"]))
         .failed(64, &["KEY comes before --", "rlock run KEY -- env"]);
     // Only there it can begin with a dash.
-    let nobody = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
-    let served = |words: &[&str]| run(bare(&[&["-u", &nobody, "run", "--wait", "0"], words].concat())).code();
+    let no_server = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
+    let served = |words: &[&str]| run(bare(&[&["-u", &no_server, "run", "--wait", "0"], words].concat())).code();
     assert_eq!(served(&["--", "-key", "true"]), 69);
     assert_eq!(served(&["key", "env", "--", "true"]), 69);
     assert_eq!(served(&["key", "--", "env", "--", "true"]), 69);

@@ -101,6 +101,6 @@ fn it_waits_as_run_does() {
     assert_eq!(waits.end().code(), 143);
     client.until_waiting(0);
     run(rlock(&server, &["hold", ""])).failed(64, &["KEY is empty"]);
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
-    run(bare(&["-u", &nobody, "hold", "-n", "key"])).failed(69, &["no server answers"]);
+    let no_server = format!("redis://127.0.0.1:{}", free_port());
+    run(bare(&["-u", &no_server, "hold", "-n", "key"])).failed(69, &["no server answers"]);
 }

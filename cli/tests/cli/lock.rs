@@ -197,8 +197,8 @@ fn the_holder_has_to_be_named() {
     File::create(place.file("empty")).unwrap();
     for (arguments, words) in [
         ("key", "RLOCK_HOLDER"),
-        ("key ''", "whose lock?"),
-        ("--token-file empty key", "whose lock?"),
+        ("key ''", "which holder?"),
+        ("--token-file empty key", "which holder?"),
         ("--token-file nowhere key", "nowhere cannot be read"),
         ("--token-fd 7 key", "7 is not open"),
         ("--token-file empty key holder", "--token-file"),

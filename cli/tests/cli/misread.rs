@@ -17,7 +17,7 @@ fn a_replica_does_not_claim_that_there_are_no_waiters() {
     taken(&mut master.client(), "key");
     let _waits = waiting(&master);
     wait_until("it has the lock", || exists(&mut replica.client(), "key"));
-    const WORDS: &[&str] = &["is a replica, which does not know who waits", "ask its master"];
+    const WORDS: &[&str] = &["is a replica, and does not know the waiters", "ask its master"];
     for command in [&["ls"][..], &["ls", "--held"], &["ls", "--json"], &["top", "--batch", "--count", "1"]] {
         run(rlock(&replica, command)).failed(69, WORDS);
     }

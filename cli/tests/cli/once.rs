@@ -236,8 +236,8 @@ fn forget_removes_the_answer_and_nothing_else() {
 #[test]
 fn without_a_server_nothing_is_run() {
     let place = Place::new();
-    let nobody = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
-    let words = ["-u", &nobody, "once", "key"];
+    let no_server = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
+    let words = ["-u", &no_server, "once", "key"];
     let typed = |more: &[&str]| run(place.of(bare(&[&words, more].concat())));
     typed(&["--keep", "1m", "--wait", "50ms", "touch", "it-ran"]).failed(69, &["no server answers"]);
     typed(&["--forget"]).failed(69, &["no server answers"]);
@@ -294,7 +294,7 @@ fn inspect_shows_a_stored_answer() {
     let (server, mut client) = Server::with_client();
     run(once(&server, &Place::new(), &[], "echo answer")).succeeded();
     let shown = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
-    assert!(shown.starts_with("key: held by nobody, 0 waiting, an answer of 7 B for 9m5"), "{shown}");
+    assert!(shown.starts_with("key: not held, 0 waiting, an answer of 7 B for 9m5"), "{shown}");
     let json = run(rlock(&server, &["inspect", "--json", "key"])).succeeded().to_owned();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let left = json["answer_time_left_ms"].as_u64().unwrap();

@@ -102,21 +102,21 @@ fn remark(server: &Server, variables: &[(&str, &str)], arguments: &str) -> Strin
     line.unwrap_or_else(|| panic!("it says nothing: {screen}")).to_owned()
 }
 
-const NOT_KNOWN: &str = "rlock: nobody waits for a lock; rlock ls --held lists what is held";
+const NOT_KNOWN: &str = "rlock: no lock has waiters; rlock ls --held lists held locks";
 
 /// An empty list must not look as if no lock were held.
 #[test]
 fn ls_that_finds_no_queue_says_what_is_held() {
     let (server, mut client) = Server::with_client();
     client.say("HSET profile name bob");
-    assert_eq!(remark(&server, &[], ""), "rlock: nobody waits for a lock, and none is held");
+    assert_eq!(remark(&server, &[], ""), "rlock: no lock has waiters, and none is held");
     assert_eq!(remark(&server, &[], "--held 'web:*'"), "rlock: no lock that matches is held");
     taken(&mut client, "web:1");
     client.say("CONFIG RESETSTAT");
     assert_eq!(run(rlock(&server, &["ls"])).succeeded(), "");
     assert_eq!(client.info("commandstats").find("cmdstat_scan"), None, "programs and mails are left alone");
     let one = remark(&server, &[], "");
-    assert_eq!(one, "rlock: nobody waits for a lock; 1 is held: rlock ls --held lists what is held");
+    assert_eq!(one, "rlock: no lock has waiters; 1 is held: rlock ls --held lists held locks");
     client.say("RLOCK.RACQUIRE web:2 somebody 600000");
     assert!(remark(&server, &[], ">/dev/null").contains("; 2 are held"), "stderr is a terminal, too");
     assert!(remark(&server, &[], "'web:[2-9]'").contains("for a lock that matches; 1 is held"));
@@ -269,7 +269,7 @@ fn in_a_grace_each_command_says_so() {
     let waits = start(rlock(&server, &["run", "--verbose", "key", "true"]));
     client.until_waiting(1);
     let shown = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
-    assert!(shown.starts_with("key: held by nobody, 1 waiting") && is_grace(&shown), "{shown}");
+    assert!(shown.starts_with("key: not held, 1 waiting") && is_grace(&shown), "{shown}");
     assert!(json_of(&server, &["inspect", "--json", "key"], 0)["grace_left_ms"].as_u64().unwrap() > 500_000);
     for arguments in [&["ls"][..], &["doctor", "--short"], &["doctor"], &["top", "--batch", "--count", "1"]] {
         let ended = run(rlock(&server, arguments));
@@ -315,7 +315,7 @@ fn inspect_shows_sessions_and_their_tickets() {
     let gone = session(&server, "a-session-that-is-gone", 2);
     wait_by(&mut client, "a-session-that-is-gone", "order:4711-of-a-long-name");
     drop(gone);
-    wait_until("nobody attends to it", || client.figure("sessions_unattended") == 1);
+    wait_until("it is unattended", || client.figure("sessions_unattended") == 1);
     let shown = run(rlock(&server, &["inspect", "key"]));
     let lines: Vec<_> = shown.succeeded().lines().collect();
     let object = json_of(&server, &["inspect", "key", "--json"], 0);
@@ -395,11 +395,11 @@ fn tables_fit_a_terminal_and_are_whole_elsewhere() {
 #[test]
 fn a_key_without_a_lock_is_recognized() {
     let server = Server::start();
-    run(rlock(&server, &["inspect", "nobody"])).failed(1, &["nobody: nobody holds it", "rlock ls --held"]);
-    let object = json_of(&server, &["inspect", "nobody", "--json"], 1);
+    run(rlock(&server, &["inspect", "free"])).failed(1, &["free: not held, and without waiters", "rlock ls --held"]);
+    let object = json_of(&server, &["inspect", "free", "--json"], 1);
     assert_eq!((&object["kind"], &object["waiters"]), (&Value::Null, &json!([])));
-    run(rlock(&server, &["break", "--yes", "nobody"])).failed(1, &["nobody holds it", "nothing to break"]);
-    assert_eq!(json_of(&server, &["break", "--yes", "--json", "nobody"], 1)["broken"], false);
+    run(rlock(&server, &["break", "--yes", "free"])).failed(1, &["not held", "nothing to break"]);
+    assert_eq!(json_of(&server, &["break", "--yes", "--json", "free"], 1)["broken"], false);
     server.client().say("SET text 1");
     for command in [&["inspect", "text"][..], &["break", "--yes", "text"]] {
         run(rlock(&server, command)).failed(78, &["text: refused: WRONGTYPE"]);

@@ -188,7 +188,7 @@ fn a_lease_that_ended_while_rlock_was_stopped_is_reported_so() {
     running.signal("STOP");
     wait_until("the lease has ended", || !exists(&mut server.client(), "key"));
     running.signal("CONT");
-    running.end().failed(76, &["the lock was lost", "stood still"]);
+    running.end().failed(76, &["the lock was lost", "stalled"]);
 }
 
 /// A server without persistence restarts. The next client has the lock at once, and no renewal is due for minutes.

@@ -112,7 +112,7 @@ fn after_a_kill_the_lock_ends_with_its_lease_and_cmd_gets_a_signal() {
     let expiry = client.expiry("key");
     assert!(expiry > client.time_ms() && expiry <= client.time_ms() + 5_000);
     assert_eq!(waiting.end().succeeded(), "next\n");
-    assert!(client.time_ms() >= expiry, "nobody had it before the lease was over");
+    assert!(client.time_ms() >= expiry, "no other holder before the lease was over");
     place.mark("end");
     assert!(!running.end().status.success());
     run(rlock(&server, &["run", "-n", "key", "true"])).succeeded();
@@ -135,7 +135,7 @@ fn a_signal_after_cmd_ends_the_wait_for_a_dead_server() {
         running.signal("USR1");
         running.signal(name);
         let told = Instant::now();
-        running.end().failed(7, &["key: not given back", "sh had ended before its lease", "in 10m00s at most"]);
+        running.end().failed(7, &["key: not released", "sh had ended before its lease", "in 10m00s at most"]);
         assert!(told.elapsed() < Duration::from_secs(5), "{name}: {:?}", told.elapsed());
     }
 }

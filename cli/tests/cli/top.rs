@@ -44,7 +44,7 @@ fn the_busiest_locks_are_on_the_screen() {
     let (server, mut client) = Server::with_client();
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(TOP);
-    terminal.wait_for("nobody waits for a lock");
+    terminal.wait_for("no lock has waiters");
     let _waits = busy(&server, &mut client);
     terminal.wait_until("both locks", |screen| keys(screen) == ["web:mails", "orders:42"]);
     terminal.wait_for("5 waiting for 2 locks");
@@ -227,15 +227,15 @@ fn the_help_explains_the_keys() {
     let terminal = Terminal::open(&server, &[]);
     terminal.resize_at_the_prompt(80, 24);
     terminal.enter(TOP);
-    terminal.wait_for("nobody waits for a lock");
+    terminal.wait_for("no lock has waiters");
     assert!(terminal.screen().trim_end().ends_with("b break"), "the keys are whole: {}", terminal.screen());
     for close in ["q", "Escape", "?"] {
         terminal.press("?");
-        for whole in ["holder for, key\n", "looks like a lock\n", "had the lock\n", "NEXT          who gets it next"] {
+        for whole in ["holder for, key\n", "looks like a lock\n", "had the lock\n", "NEXT          the next waiter"] {
             terminal.wait_for(whole);
         }
         terminal.press(close);
-        terminal.wait_for("nobody waits for a lock");
+        terminal.wait_for("no lock has waiters");
     }
 }
 
@@ -254,7 +254,7 @@ fn held_locks_without_waiters_are_shown_on_request() {
     let terminal = Terminal::open(&server, &[]);
     terminal.enter(TOP);
     terminal.wait_until("those with waiters", |screen| keys(screen) == ["web:mails", "orders:42"]);
-    assert_eq!(calls(&mut client, "scan"), 0, "nobody has asked for a look through all keys");
+    assert_eq!(calls(&mut client, "scan"), 0, "no look through all keys was requested");
     terminal.press("h");
     terminal.wait_until("all", |screen| keys(screen) == ["web:mails", "orders:42", "idle"]);
     terminal.wait_until("who holds it", |screen| row(screen, "idle")[1..5] == ["somebody", "0", "-", "-"]);
@@ -270,7 +270,7 @@ fn held_locks_without_waiters_are_shown_on_request() {
     client.say("DEL web:mails orders:42 later");
     client.until_waiting(0);
     terminal.enter("clear; rlock top --held --interval 100ms");
-    terminal.wait_for("nobody waits for a lock, and none is held");
+    terminal.wait_for("no lock has waiters, and none is held");
     taken(&mut client, "again");
     terminal.wait_until("it is there", |screen| keys(screen) == ["again"]);
 }
@@ -347,7 +347,7 @@ fn a_lock_is_broken_after_a_question() {
     terminal.wait_until("the lock", |screen| keys(screen) == ["orders:42"]);
     for no in ["n", "Escape", "Enter", "q"] {
         terminal.press("b");
-        terminal.wait_for("Break it? y/n  Whoever holds it may still be at work");
+        terminal.wait_for("Break it? y/n  The holder may still be at work");
         terminal.wait_for("somebody  exclusive");
         terminal.press(no);
         terminal.wait_until("the list", |screen| keys(screen) == ["orders:42"] && !screen.contains("Break it?"));

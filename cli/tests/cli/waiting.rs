@@ -46,7 +46,7 @@ fn the_line_is_gone_also_when_the_time_is_over_or_a_key_ends_it() {
     terminal.enter("rlock run --wait 4s key true; echo code $?");
     terminal.wait_for("1st of 1 in line");
     terminal
-        .wait_for("\nrlock: key: not free within 4.0s, so nothing was run; rlock inspect shows who has it\ncode 75");
+        .wait_for("\nrlock: key: not free within 4.0s, so nothing was run; rlock inspect shows the holder\ncode 75");
     assert!(!terminal.screen().contains("in line"), "{}", terminal.screen());
     terminal.enter("rlock run key true");
     terminal.wait_for("1st of 1 in line");

@@ -3,7 +3,7 @@
 
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
-use crate::here::Here;
+use crate::process::Process;
 use futures_util::future::select_ok;
 use rlock_client_core::fault::{Fault, What};
 use rlock_client_core::resp::{self, Reply};
@@ -25,7 +25,7 @@ use {super::tls::SPEAKS_NO_TLS, rlock_client_core::error::Cause, std::future::pe
 /// What all connections of a client have in common.
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    pub here: Here,
+    pub process: Process,
     pub limit: Duration,
     /// The name of its connections in the server's list; empty for none.
     pub name: Arc<str>,
@@ -127,16 +127,16 @@ impl Dialer {
                 let begun = super::tls::begin(self.tls.clone(), host);
                 Ok(Socket::new(
                     stream,
-                    self.here.clone(),
+                    self.process.clone(),
                     Some(begun.map_err(|why| Fault::of_set_up(why.to_string()))?),
                 ))
             }
-            _ => Ok(Socket::new(stream, self.here.clone(), None)),
+            _ => Ok(Socket::new(stream, self.process.clone(), None)),
         };
         #[cfg(not(feature = "tls"))]
         match address.access.tls {
             true => Err(Fault::of_set_up("is asked over TLS, which needs the feature `tls`")),
-            false => Ok(Socket::new(stream, self.here.clone())),
+            false => Ok(Socket::new(stream, self.process.clone())),
         }
     }
 }

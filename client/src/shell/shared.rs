@@ -12,12 +12,12 @@ use super::dial::Dialer;
 use super::scout::{self, Scout, Sentinels};
 use super::socket::{Socket, Watched};
 use super::thread::Thread;
+use crate::callbacks::{self, woken_safely};
 use crate::flights::Flights;
-use crate::foreign::{self, heard};
 use crate::lease::Lease;
 use crate::logs;
 use crate::mutex::lock;
-use crate::told::Telling;
+use crate::pending::PendingReply;
 use rlock_client_core::{
     Address, Answer, CallerId, ConnectionId, Effect, Engine, Error, Event, Fault, GuardId, Lane, Log, NodeId, Reply,
     Settings,
@@ -67,7 +67,7 @@ struct Inner {
     /// The next step of the engine if no event happens.
     alarm: Option<Instant>,
     /// Where callers get their replies.
-    callers: BTreeMap<CallerId, Telling>,
+    callers: BTreeMap<CallerId, PendingReply>,
     /// The leases of the existing guards.
     leases: BTreeMap<GuardId, Arc<Lease>>,
     runtimes: Vec<Runtime>,
@@ -135,10 +135,10 @@ impl Shared {
 
     /// The lane for requests that this task waits for.
     pub(crate) fn lane(&self, key: &[u8]) -> Lane {
-        let Some(here) = Handle::try_current().ok().filter(|_| !foreign::is_blocking()) else { return Lane::Own };
+        let Some(current) = Handle::try_current().ok().filter(|_| !callbacks::is_blocking()) else { return Lane::Own };
         let now = Instant::now();
         let mut inner = lock(&self.inner);
-        let runtime = inner.runtime(here.id(), now, || self.number());
+        let runtime = inner.runtime(current.id(), now, || self.number());
         runtime.asked = runtime.asked.saturating_add(1);
         let rested = now - mem::replace(&mut runtime.last, now);
         let lane = Lane::Caller(runtime.number);
@@ -165,10 +165,10 @@ impl Shared {
     }
 
     /// Starts an engine request with a new caller number.
-    pub(crate) fn asks<'a>(&self, event: impl FnOnce(CallerId) -> Event<'a>) -> (CallerId, Telling) {
-        let (caller, telling) = (self.number(), Telling::default());
-        self.step_for(event(caller), Some((caller, telling.clone())));
-        (caller, telling)
+    pub(crate) fn asks<'a>(&self, event: impl FnOnce(CallerId) -> Event<'a>) -> (CallerId, PendingReply) {
+        let (caller, reply) = (self.number(), PendingReply::default());
+        self.step_for(event(caller), Some((caller, reply.clone())));
+        (caller, reply)
     }
 
     /// Steps the engine. Only in the process that opened the client: in a fork, its mutex may stay locked forever.
@@ -178,7 +178,7 @@ impl Shared {
 
     /// Effects that only memory needs are executed while the engine is locked, in order. Calls to other code or the
     /// system come after the mutex is released.
-    fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, Telling)>) {
+    fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, PendingReply)>) {
         let mut later = Vec::new();
         // Dropped after unlocking: dropping a task's last waker may drop a guard of this client.
         let (mut abandoned, mut released) = (None, None);
@@ -206,7 +206,7 @@ impl Shared {
                     }
                     Effect::Notify(caller, answer) => {
                         let granted = keep_leases(leases, &answer);
-                        let waker = callers.remove(&caller).and_then(|telling| telling.tell((answer, granted)));
+                        let waker = callers.remove(&caller).and_then(|reply| reply.deliver((answer, granted)));
                         later.extend(waker.map(Later::Wake));
                     }
                     Effect::Guard(guard, standing) => {
@@ -255,7 +255,7 @@ impl Shared {
         // The runtime that reads it: a caller's lane belongs to the caller's runtime.
         let there = match lane {
             Lane::Caller(number) => {
-                Handle::try_current().ok().filter(|here| lock(&self.inner).is_runtime(here.id(), number))
+                Handle::try_current().ok().filter(|current| lock(&self.inner).is_runtime(current.id(), number))
             }
             _ => None,
         };
@@ -313,8 +313,8 @@ impl Shared {
 
     async fn answered<'a>(&self, about: &[u8], event: impl FnOnce(CallerId) -> Event<'a>) -> Result<Reply, Error> {
         self.thread.check(about)?;
-        let (_, telling) = self.asks(event);
-        let answer = match heard(telling).await.0 {
+        let (_, reply) = self.asks(event);
+        let answer = match woken_safely(reply).await.0 {
             Answer::Replied(answer) => answer,
             Answer::Acquired(_) | Answer::Answered(_) | Answer::Released(_) => Err(Fault::broken()),
         };
@@ -324,9 +324,9 @@ impl Shared {
     /// Waits until the servers have replied to all background releases.
     pub(crate) async fn settle(&self) {
         // In a fork none of it goes on.
-        if self.thread.is_here() {
-            let (_, telling) = self.asks(Event::Settle);
-            heard(telling).await;
+        if self.thread.is_in_this_process() {
+            let (_, reply) = self.asks(Event::Settle);
+            woken_safely(reply).await;
         }
     }
 
@@ -338,7 +338,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.thread.is_here() {
+        if self.thread.is_in_this_process() {
             mem::take(&mut lock(&self.inner).sockets).into_values().for_each(|(socket, _)| socket.close());
             self.looks.notify_one();
         }
@@ -428,7 +428,7 @@ struct Driven {
 impl Drop for Driven {
     fn drop(&mut self) {
         // In a fork none of it goes on.
-        if !self.socket.is_here() {
+        if !self.socket.is_in_this_process() {
             return;
         }
         self.socket.close();
@@ -496,7 +496,7 @@ impl Wake for Reading {
 }
 
 async fn drive(mut driven: Driven) {
-    if !driven.socket.is_here() {
+    if !driven.socket.is_in_this_process() {
         return;
     }
     let (connection, me) = (driven.connection, driven.me.clone());

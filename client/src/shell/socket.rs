@@ -4,8 +4,8 @@
 //!
 //! The runtime of its lane reads it as soon as something comes: the client's own thread, or a caller's runtime.
 
-use crate::here::Here;
 use crate::mutex::lock;
+use crate::process::Process;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{Shutdown, TcpStream};
@@ -33,7 +33,7 @@ pub(crate) struct Socket {
     /// Notifies the driver that there is something to write.
     has_more: Notify,
     /// The process that owns it: a fork has the same connection, and must not use it.
-    here: Here,
+    process: Process,
     /// A timer will check whether the driver has read what comes.
     is_seen_to: AtomicBool,
 }
@@ -41,15 +41,15 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn new(
         stream: TcpStream,
-        here: Here,
+        process: Process,
         #[cfg(feature = "tls")] tls: Option<rustls::ClientConnection>,
     ) -> Self {
         let (added, writing, has_more, is_seen_to) = Default::default();
         let reading = Mutex::new(vec![0; READ]);
         #[cfg(feature = "tls")]
-        return Self { stream, added, writing, reading, tls: tls.map(Mutex::new), has_more, is_seen_to, here };
+        return Self { stream, added, writing, reading, tls: tls.map(Mutex::new), has_more, is_seen_to, process };
         #[cfg(not(feature = "tls"))]
-        Self { stream, added, writing, reading, has_more, is_seen_to, here }
+        Self { stream, added, writing, reading, has_more, is_seen_to, process }
     }
 
     /// Adds bytes to send, without sending.
@@ -174,8 +174,8 @@ impl Socket {
         self.is_seen_to.store(false, Relaxed);
     }
 
-    pub(crate) fn is_here(&self) -> bool {
-        self.here.is_here()
+    pub(crate) fn is_in_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     /// Its driver finds that it has ended.
@@ -207,7 +207,7 @@ impl Watched {
         let socket = &self.socket;
         loop {
             ready!(self.readiness.poll_read_ready(context))?;
-            if !socket.is_here() {
+            if !socket.is_in_this_process() {
                 return Poll::Pending;
             }
             // Another task may have read it in the meantime, which is no error.
@@ -253,9 +253,9 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let ours = TcpStream::from(OwnedFd::from(ours));
         #[cfg(feature = "tls")]
-        let socket = Socket::new(ours, Here::new().unwrap(), None);
+        let socket = Socket::new(ours, Process::new().unwrap(), None);
         #[cfg(not(feature = "tls"))]
-        let socket = Socket::new(ours, Here::new().unwrap());
+        let socket = Socket::new(ours, Process::new().unwrap());
         theirs.write_all(b"x").unwrap();
         let mut reads = 0;
         let is_all = socket.read(true, |_| {

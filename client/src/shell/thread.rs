@@ -8,9 +8,9 @@
 //! that is opened there has its own thread.
 
 use crate::alarms::Alarms;
-use crate::foreign;
-use crate::here::Here;
+use crate::callbacks;
 use crate::mutex::lock;
+use crate::process::Process;
 use rlock_client_core::{Error, ErrorKind};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ pub(crate) struct Thread {
     pub(crate) alarms: Arc<Alarms>,
     /// For tasks that open a connection there.
     pub(super) opening: Arc<Semaphore>,
-    pub(crate) here: Here,
+    pub(crate) process: Process,
 }
 
 impl Thread {
@@ -38,7 +38,7 @@ impl Thread {
     /// The system has no thread or no file descriptors for it.
     pub(crate) fn start() -> Result<Self, Error> {
         let mut present = lock(&THREAD);
-        if let Some(thread) = present.as_ref().filter(|thread| thread.is_here()) {
+        if let Some(thread) = present.as_ref().filter(|thread| thread.is_in_this_process()) {
             return Ok(thread.clone());
         }
         // The thread of another process is left alone.
@@ -51,11 +51,11 @@ impl Thread {
 
     fn begin() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (opening, here) = (Arc::new(Semaphore::new(OPENING_MAX)), Here::new()?);
-        let thread = Self { runtime: runtime.handle().clone(), alarms: Alarms::begin()?, opening, here };
+        let (opening, process) = (Arc::new(Semaphore::new(OPENING_MAX)), Process::new()?);
+        let thread = Self { runtime: runtime.handle().clone(), alarms: Alarms::begin()?, opening, process };
         let all = move || {
-            foreign::this_thread_is_ours();
-            foreign::learn(&runtime);
+            callbacks::mark_internal_thread();
+            callbacks::learn_wakers(&runtime);
             runtime.block_on(std::future::pending::<()>());
         };
         thread::Builder::new().name("rlock-client".to_owned()).spawn(all)?;
@@ -63,14 +63,14 @@ impl Thread {
     }
 
     /// Whether it runs in this process, rather than in the parent of a fork.
-    pub(crate) fn is_here(&self) -> bool {
-        self.here.is_here()
+    pub(crate) fn is_in_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     /// # Errors
     /// It does not run here.
     pub(crate) fn check(&self, about: &[u8]) -> Result<(), Error> {
         let why = "this process was forked from the one that opened the client, and has to open one of its own";
-        if self.is_here() { Ok(()) } else { Err(Error::configuration(about, why)) }
+        if self.is_in_this_process() { Ok(()) } else { Err(Error::configuration(about, why)) }
     }
 }

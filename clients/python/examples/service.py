@@ -31,7 +31,7 @@ async def ship(order: str) -> dict[str, int]:
         async with app.state.locks.lock(f"order:{order}:lock", wait=2, fenced=True) as held:
             return {"shipped": await ship_once(order, held.token)}
     except Busy:
-        raise HTTPException(409, "somebody else ships this order; try later") from None
+        raise HTTPException(409, "another request ships this order; try later") from None
     except Lost as error:
         raise HTTPException(503, f"stopped: {error}") from None
 

@@ -14,7 +14,7 @@ pub(crate) enum Hold {
     Guarded(Guard),
     /// For the work of `once`.
     Leads(Lead),
-    GivenBack,
+    Released,
     Closed,
 }
 
@@ -23,7 +23,7 @@ impl Hold {
         match self {
             Self::Guarded(guard) => Some(guard),
             Self::Leads(lead) => Some(lead.guard()),
-            Self::GivenBack | Self::Closed => None,
+            Self::Released | Self::Closed => None,
         }
     }
 }
@@ -65,7 +65,7 @@ impl HoldObject {
 
     /// Gives it back; not before the call is waited for or started.
     fn release(&self) -> Call {
-        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::Released);
         let about = self.about.clone();
         let released = async move {
             match hold {
@@ -74,7 +74,7 @@ impl HoldObject {
                     lead.give_up().await;
                     Ok(Answer::Done)
                 }
-                Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+                Hold::Released => Err(Failure::new("lost", &about, "it was released before")),
                 Hold::Closed => Err(Failure::closed(&about)),
             }
         };
@@ -83,13 +83,13 @@ impl HoldObject {
 
     /// Ends the work of `once` with its value, and gives the lock back; not before the call is waited for or started.
     fn answer(&self, value: Vec<u8>) -> Call {
-        let hold = mem::replace(&mut *locked(&self.hold), Hold::GivenBack);
+        let hold = mem::replace(&mut *locked(&self.hold), Hold::Released);
         let about = self.about.clone();
         let answered = async move {
             match hold {
                 Hold::Leads(lead) => lead.answer(value).await.map(|()| Answer::Done).map_err(Failure::from),
                 Hold::Closed => Err(Failure::closed(&about)),
-                Hold::Guarded(_) | Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+                Hold::Guarded(_) | Hold::Released => Err(Failure::new("lost", &about, "it was released before")),
             }
         };
         Call::new(self.about.clone(), None, answered)
@@ -101,13 +101,13 @@ impl HoldObject {
         let detaching = match &*locked(&self.hold) {
             Hold::Guarded(guard) => Ok(detach(guard, within)),
             Hold::Leads(_) => Err(Failure::new("configuration", &about, "the work of `once` cannot be detached")),
-            Hold::GivenBack => Err(Failure::new("lost", &about, "it was given back before")),
+            Hold::Released => Err(Failure::new("lost", &about, "it was released before")),
             Hold::Closed => Err(Failure::closed(&about)),
         };
         let hold = self.hold.clone();
         let detached = async move {
             let text = detaching?.await?;
-            drop(mem::replace(&mut *locked(&hold), Hold::GivenBack));
+            drop(mem::replace(&mut *locked(&hold), Hold::Released));
             Ok(Answer::Text(text))
         };
         Ok(Call::new(about, None, detached))
@@ -129,7 +129,7 @@ impl HoldObject {
     /// Gives it back in the background.
     fn drop(&self) {
         if self.process == process::id() {
-            *locked(&self.hold) = Hold::GivenBack;
+            *locked(&self.hold) = Hold::Released;
         }
     }
 }

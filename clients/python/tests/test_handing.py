@@ -18,7 +18,7 @@ def test_in_threads(redis, locks):
     assert redis.hkeys("k") == [first.holder] and 5_000 < redis.pttl("k") <= 10_000
     assert not first.remaining and not first.lost and first not in lock._held
     for call in (first.release, first.detach, first.check):
-        with pytest.raises(Lost, match="given back"):
+        with pytest.raises(Lost, match="released"):
             call()
     with locks.adopt(text) as second:
         assert (second.holder, second.tokens) == (first.holder, first.tokens) and first.tokens

@@ -35,9 +35,9 @@ def test_with_holds_the_lock_and_releases_it(redis, locks):
         held.check()
     assert not redis.exists("orders:42")
     assert not held.lost and held.remaining == 0
-    with pytest.raises(Lost, match="given back"):
+    with pytest.raises(Lost, match="released"):
         held.check()
-    with pytest.raises(Lost, match="given back"):
+    with pytest.raises(Lost, match="released"):
         held.release()
 
 

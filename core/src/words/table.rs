@@ -436,7 +436,7 @@ pub const BREAK: Command = Command {
 pub const EVENTS: Command = Command {
     name: "RLOCK.EVENTS",
     summary: "Tells a session what became of its tickets, or waits until it can; opens the session.",
-    complexity: "O(N) with N the number of events told, at most 128 KiB at once; what is acknowledged beyond 256 events is freed later",
+    complexity: "O(N) with N the number of delivered events, at most 128 KiB at once; what is acknowledged beyond 256 events is freed later",
     // No write: a server that has become a replica still has to tell its tickets so.
     flags: "allow-stale",
     audience: Audience::Services,

@@ -54,7 +54,7 @@ unsafe extern "C" fn enter<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and arguments that live until this function returns.
     let (mut context, arguments) = unsafe { (Context::new(context), Str::arguments(strings, count)) };
-    if C::WORDS.key == KeyUse::UpdatesSeveral && tells_keys(&context, arguments) {
+    if C::WORDS.key == KeyUse::UpdatesSeveral && reports_keys(&context, arguments) {
         return flag::OK;
     }
     context.is_command = true;
@@ -65,7 +65,7 @@ unsafe extern "C" fn enter<C: Command>(
 
 /// If the server only wants to know where the keys are, answers that. Most servers find the keys of a module's command that has
 /// a number of keys in no other way, and a node of a cluster would run it wherever their slots are.
-fn tells_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
+fn reports_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
     // SAFETY: the context is alive.
     if unsafe { api!(RedisModule_IsKeysPositionRequest(context.as_ptr())) } == 0 {
         return false;

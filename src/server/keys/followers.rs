@@ -23,28 +23,28 @@ use rlock_core::lock::Mode;
 use std::ffi::{CStr, c_int, c_void};
 
 pub fn there_may_be() -> bool {
-    !kept().nobody_follows.get()
+    !kept().has_no_follower.get()
 }
 
 pub fn there_may_be_replicas() -> bool {
-    !kept().no_replica_follows.get()
+    !kept().has_no_replica.get()
 }
 
 /// Has the server count a change that is under way, and returns whether it is replicated. To be called after every write,
 /// not once: a follower may have begun to follow in between.
 pub(super) fn begin_change(context: &Context) -> bool {
-    let tells = !context.is_command || there_may_be();
-    if !tells && !context.is_counted.replace(true) {
+    let replicates = !context.is_command || there_may_be();
+    if !replicates && !context.is_counted.replace(true) {
         // So the server counts the changes of this command for its save points. No other way costs nothing without followers; with a
         // follower, it would replicate the command itself.
         // SAFETY: the context is alive, and a command's.
         unsafe { api!(RedisModule_ReplicateVerbatim(context.as_ptr())) };
     }
-    tells
+    replicates
 }
 
 /// Replicates a command with arguments of the types in the format: `s` a string, `l` a long long.
-macro_rules! replicate {
+macro_rules! send {
     ($context:expr, $command:expr, $format:literal, [$($word:ident),+] $(, $number:ident)?) => {
         // SAFETY: the context and the strings are alive, and are as many as the format says; the number is a long long.
         unsafe {
@@ -55,18 +55,18 @@ macro_rules! replicate {
 }
 
 /// Replicates a command, if there are followers: with these words, and a number behind them.
-pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
+pub(super) fn replicate(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
     if begin_change(context) {
         match (words, number) {
-            ([one], None) => replicate!(context, command, c"s", [one]),
-            ([one, two], None) => replicate!(context, command, c"ss", [one, two]),
-            ([one, two, three], None) => replicate!(context, command, c"sss", [one, two, three]),
+            ([one], None) => send!(context, command, c"s", [one]),
+            ([one, two], None) => send!(context, command, c"ss", [one, two]),
+            ([one, two, three], None) => send!(context, command, c"sss", [one, two, three]),
             ([one, two, three, four, five], None) => {
-                replicate!(context, command, c"sssss", [one, two, three, four, five]);
+                send!(context, command, c"sssss", [one, two, three, four, five]);
             }
-            ([one], Some(number)) => replicate!(context, command, c"sl", [one], number),
-            ([one, two], Some(number)) => replicate!(context, command, c"ssl", [one, two], number),
-            ([one, two, three], Some(number)) => replicate!(context, command, c"sssl", [one, two, three], number),
+            ([one], Some(number)) => send!(context, command, c"sl", [one], number),
+            ([one, two], Some(number)) => send!(context, command, c"ssl", [one, two], number),
+            ([one, two, three], Some(number)) => send!(context, command, c"sssl", [one, two, three], number),
             _ => missing("command of so many words"),
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn tell(context: &Context, command: &CStr, words: &[Str<'_>], number:
 /// Has the replicas publish a message to subscribers of their own, but does not write it to the AOF file (`A`).
 pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
     if (!context.is_command || there_may_be_replicas()) && begin_change(context) {
-        replicate!(context, command, c"Ass", [channel, message]);
+        send!(context, command, c"Ass", [channel, message]);
     }
 }
 
@@ -115,9 +115,9 @@ fn knows(context: &Context, name: &CStr) -> bool {
 }
 
 /// Replicates everything from now on, until the server says again that there are no followers.
-pub fn begin_to_tell() {
-    kept().nobody_follows.set(false);
-    kept().no_replica_follows.set(false);
+pub fn replicate_everything() {
+    kept().has_no_follower.set(false);
+    kept().has_no_replica.set(false);
 }
 
 /// Learns how to replicate, and subscribes to news of followers.
@@ -136,7 +136,7 @@ pub fn subscribe(context: &Context) -> Result<(), String> {
 /// # Safety
 /// To be called by the server, when a child was born or has ended.
 unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
-    begin_to_tell();
+    replicate_everything();
 }
 
 /// At each turn of the server's cron.
@@ -149,8 +149,8 @@ pub fn has_a_turn(context: &Context, turns_per_second: i32) {
     kept().turns.set(if ask { 0 } else { turns });
     if ask {
         let alone = has_no_replica(context);
-        kept().no_replica_follows.set(alone);
-        kept().nobody_follows.set(alone && writes_no_file(context));
+        kept().has_no_replica.set(alone);
+        kept().has_no_follower.set(alone && writes_no_file(context));
     }
 }
 

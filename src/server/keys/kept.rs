@@ -23,9 +23,9 @@ pub(super) struct Kept {
     /// Whether the server knows RESTORE by its name. Without, new locks are replicated in more commands.
     pub restores: Cell<bool>,
     /// There are certainly no followers.
-    pub nobody_follows: Cell<bool>,
+    pub has_no_follower: Cell<bool>,
     /// There are certainly none that have subscribers, which an AOF file does not have.
-    pub no_replica_follows: Cell<bool>,
+    pub has_no_replica: Cell<bool>,
     /// Turns of the server's cron since it was last asked for its followers.
     pub turns: Cell<i32>,
 }
@@ -44,8 +44,8 @@ impl Default for Kept {
             keepttl: OwnedStr::new(b"KEEPTTL"),
             announced: Cell::new(ptr::null()),
             restores: Cell::default(),
-            nobody_follows: Cell::default(),
-            no_replica_follows: Cell::default(),
+            has_no_follower: Cell::default(),
+            has_no_replica: Cell::default(),
             turns: Cell::default(),
         }
     }

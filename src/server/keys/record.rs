@@ -284,13 +284,13 @@ pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Op
     let Some(value) = key.value() else { return Ok(None) };
     let Some(hash) = value.hash() else { return permits_snapshot(value, most, context.now()) };
     let mode = hash.field(kept().mode.lend()).as_ref().map(mode_of).transpose()?;
-    let beside = usize::from(mode.is_some());
-    let fields = hash.first_fields(most.saturating_add(beside));
+    let extra = usize::from(mode.is_some());
+    let fields = hash.first_fields(most.saturating_add(extra));
     let holdings = fields.iter().filter_map(|(field, value)| Holding::of_field(mode, field, value).transpose());
     Ok(Some(Snapshot {
         kind: if mode.is_some() { Kind::ReadWrite } else { Kind::Plain },
         expiry: value.expiry(),
-        holder_count: hash.length().saturating_sub(beside),
+        holder_count: hash.length().saturating_sub(extra),
         holdings: holdings.take(most).collect::<Result<_, _>>()?,
     }))
 }

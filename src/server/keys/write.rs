@@ -16,7 +16,7 @@ use crate::server::ffi::key::{Value, WritableKey};
 use crate::server::ffi::latency;
 use crate::server::ffi::string::{OwnedStr, Str};
 use crate::server::ffi::this_server;
-use followers::tell;
+use followers::replicate;
 use redis_module::raw::{
     REDISMODULE_NOTIFY_GENERIC, REDISMODULE_NOTIFY_HASH, REDISMODULE_NOTIFY_STRING, REDISMODULE_NOTIFY_ZSET,
 };
@@ -50,7 +50,7 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     }
     lock.close();
     if let Some(answer) = answer {
-        announce_beside(context, &answer, &[SET, EXPIRE]);
+        announce_derived(context, &answer, &[SET, EXPIRE]);
     }
     if !plan.changes.on_lock_key().is_empty() {
         context.signal_modified(name);
@@ -59,7 +59,7 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
         announce(context, name, changes);
     }
     for (holder, changes) in holders.iter().flatten() {
-        write_beside(context, name, *holder, changes);
+        write_derived(context, name, *holder, changes);
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ fn write_answer<'a>(
     stored.set_text(&OwnedStr::new(value.bytes()));
     stored.expire_at(end);
     drop(stored);
-    tell(context, c"SET", &[answer.lend(), value, kept().pxat.lend()], Some(end));
+    replicate(context, c"SET", &[answer.lend(), value, kept().pxat.lend()], Some(end));
     (WritableKey::open(context, name), Some(answer))
 }
 
@@ -113,7 +113,7 @@ pub(super) fn write_all(
         announce(context, *name, changes);
     }
     for (name, changes) in &names {
-        write_beside(context, *name, holder, changes);
+        write_derived(context, *name, holder, changes);
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn announce(context: &Context, name: Str<'_>, changes: &Changes) {
 }
 
 /// Announces what was changed in a key that belongs to a lock.
-fn announce_beside(context: &Context, name: &OwnedStr, events: &[KeyEvent]) {
+fn announce_derived(context: &Context, name: &OwnedStr, events: &[KeyEvent]) {
     context.signal_modified(name.lend());
     for event in events {
         context.announce(*event, name.lend());
@@ -137,9 +137,9 @@ fn announce_beside(context: &Context, name: &OwnedStr, events: &[KeyEvent]) {
 }
 
 #[inline]
-fn write_beside(context: &Context, name: Str<'_>, holder: Str<'_>, changes: &Changes) {
+fn write_derived(context: &Context, name: Str<'_>, holder: Str<'_>, changes: &Changes) {
     for change in changes.on_side_keys() {
-        Beside { context, name, holder }.write(*change);
+        DerivedKeys { context, name, holder }.write(*change);
     }
 }
 
@@ -208,16 +208,16 @@ impl LockKey<'_> {
             Change::Drop(field) => {
                 let field = field_of(field);
                 key.delete_field(field);
-                tell(context, c"HDEL", &[name, field], None);
+                replicate(context, c"HDEL", &[name, field], None);
             }
             Change::Downgrade => {
                 let (mode, read) = kept::mode(Mode::Read);
                 key.set_fields((mode, read), None);
-                tell(context, c"HSET", &[name, mode, read], None);
+                replicate(context, c"HSET", &[name, mode, read], None);
             }
             Change::ExpireAt(at) => {
                 key.expire_at(at);
-                tell(context, c"PEXPIREAT", &[name], Some(at));
+                replicate(context, c"PEXPIREAT", &[name], Some(at));
             }
             Change::Delete => {
                 key.delete();
@@ -226,12 +226,12 @@ impl LockKey<'_> {
             Change::SetPermit { end, .. } => self.set_permit(holder, end),
             Change::DropPermit => {
                 key.remove_member(holder);
-                tell(context, c"ZREM", &[name, holder], None);
+                replicate(context, c"ZREM", &[name, holder], None);
             }
             Change::DropEnded { count } => {
                 key.remove_lowest(count.into());
                 let (first, last) = (kept().zero.lend(), i64::from(count).saturating_sub(1));
-                tell(context, c"ZREMRANGEBYRANK", &[name, first], Some(last));
+                replicate(context, c"ZREMRANGEBYRANK", &[name, first], Some(last));
             }
             // The other changes are not in the lock's key.
             _ => {}
@@ -244,7 +244,7 @@ impl LockKey<'_> {
         } else {
             self.key.set_fields((field, OwnedStr::number(makes).lend()), None);
         }
-        tell(self.context, c"HINCRBY", &[self.key.name(), field], Some(by.into()));
+        replicate(self.context, c"HINCRBY", &[self.key.name(), field], Some(by.into()));
     }
 
     fn begin(&mut self, field: Str<'_>, mode: Option<Mode>, end: UnixMs) {
@@ -259,17 +259,17 @@ impl LockKey<'_> {
             if followers::begin_change(context) {
                 let (end, lock) = (OwnedStr::number(end), OwnedStr::new(&dump(mode, field)));
                 let words = [name, end.lend(), lock.lend(), kept.absttl.lend(), kept.replace.lend()];
-                tell(context, c"RESTORE", &words, None);
+                replicate(context, c"RESTORE", &words, None);
             }
         } else {
             if *is_deleted {
-                tell(context, c"DEL", &[name], None);
+                replicate(context, c"DEL", &[name], None);
             }
             match mode.map(kept::mode) {
-                Some((mode, value)) => tell(context, c"HSET", &[name, mode, value, count.0, count.1], None),
-                None => tell(context, c"HINCRBY", &[name, field], Some(1)),
+                Some((mode, value)) => replicate(context, c"HSET", &[name, mode, value, count.0, count.1], None),
+                None => replicate(context, c"HINCRBY", &[name, field], Some(1)),
             }
-            tell(context, c"PEXPIREAT", &[name], Some(end));
+            replicate(context, c"PEXPIREAT", &[name], Some(end));
         }
         *is_deleted = false;
     }
@@ -278,16 +278,16 @@ impl LockKey<'_> {
     fn begin_permits(&mut self, holder: Str<'_>, end: UnixMs) {
         let Self { context, key, is_deleted } = self;
         if std::mem::take(is_deleted) {
-            tell(context, c"DEL", &[key.name()], None);
+            replicate(context, c"DEL", &[key.name()], None);
         }
         self.set_permit(holder, end);
         self.key.expire_at(end);
-        tell(self.context, c"PEXPIREAT", &[self.key.name()], Some(end));
+        replicate(self.context, c"PEXPIREAT", &[self.key.name()], Some(end));
     }
 
     fn set_permit(&mut self, holder: Str<'_>, end: UnixMs) {
         self.key.set_score(holder, score_of_end(end));
-        tell(self.context, c"ZADD", &[self.key.name(), OwnedStr::number(end).lend(), holder], None);
+        replicate(self.context, c"ZADD", &[self.key.name(), OwnedStr::number(end).lend(), holder], None);
     }
 
     fn close(self) {
@@ -295,21 +295,21 @@ impl LockKey<'_> {
         let name = key.name();
         drop(key);
         if is_deleted {
-            tell(context, c"DEL", &[name], None);
+            replicate(context, c"DEL", &[name], None);
         }
     }
 }
 
 /// What belongs to a lock other than its own key, of one holder: the read holds' keys, the fencing counter, and the unlock
 /// channel.
-struct Beside<'a> {
+struct DerivedKeys<'a> {
     context: &'a Context,
     /// The lock's key.
     name: Str<'a>,
     holder: Str<'a>,
 }
 
-impl Beside<'_> {
+impl DerivedKeys<'_> {
     fn write(&self, change: Change) {
         match change {
             Change::SetHold { index, end } => self.set_hold(&self.hold_key(index.into()), end),
@@ -324,12 +324,12 @@ impl Beside<'_> {
             }
             Change::CountToken { makes } => {
                 let name = self.set_token(makes);
-                tell(self.context, c"INCR", &[name.lend()], None);
+                replicate(self.context, c"INCR", &[name.lend()], None);
                 self.announce(&name, &[INCRBY]);
             }
             Change::SetToken { to } => {
-                let name = self.set_token(to);
-                tell(self.context, c"SET", &[name.lend(), OwnedStr::number(to).lend(), kept().keepttl.lend()], None);
+                let (name, number) = (self.set_token(to), OwnedStr::number(to));
+                replicate(self.context, c"SET", &[name.lend(), number.lend(), kept().keepttl.lend()], None);
                 self.announce(&name, &[SET]);
             }
             Change::Publish(unlock) => self.publish(unlock),
@@ -355,7 +355,7 @@ impl Beside<'_> {
             key.expire_at(end);
         }
         let words = [name.lend(), kept().one.lend(), kept().pxat.lend()];
-        tell(self.context, c"SET", &words, Some(end));
+        replicate(self.context, c"SET", &words, Some(end));
         self.announce(name, &[SET, EXPIRE]);
     }
 
@@ -368,7 +368,7 @@ impl Beside<'_> {
         }
         key.expire_at(end);
         drop(key);
-        tell(self.context, c"PEXPIREAT", &[name.lend()], Some(end));
+        replicate(self.context, c"PEXPIREAT", &[name.lend()], Some(end));
         self.announce(&name, &[EXPIRE]);
     }
 
@@ -380,7 +380,7 @@ impl Beside<'_> {
         }
         key.delete();
         drop(key);
-        tell(self.context, c"DEL", &[name.lend()], None);
+        replicate(self.context, c"DEL", &[name.lend()], None);
         self.announce(&name, &[DEL]);
     }
 
@@ -399,7 +399,7 @@ impl Beside<'_> {
     }
 
     fn announce(&self, name: &OwnedStr, events: &[KeyEvent]) {
-        announce_beside(self.context, name, events);
+        announce_derived(self.context, name, events);
     }
 
     /// Tells Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server

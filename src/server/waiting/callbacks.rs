@@ -72,7 +72,7 @@ pub(super) fn arm_timer(context: &Context) {
     let Ok(mut engine) = state::engine() else { return };
     let server = &Server::new(context);
     engine.read_notes(server);
-    fences::tell(engine.take_grace_news(server));
+    fences::log_grace(engine.take_grace_news(server));
     let is_small = engine.length().saturating_add(engine.sessions().len()) <= CHECKED_MAX;
     debug_assert!(!is_small || engine.fault().is_none(), "{:?}", engine.fault());
     let has_unanswered = !state::get().clients.borrow().unanswered.is_empty();
@@ -229,7 +229,7 @@ unsafe extern "C" fn role_changed(
     _data: *mut c_void,
 ) {
     // A module has one listener for each event, and two things depend on this one.
-    followers::begin_to_tell();
+    followers::replicate_everything();
     // Some servers are about to unblock the clients themselves.
     note(context, Note::RoleChanged { is_replica: now == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA });
 }
@@ -304,7 +304,7 @@ unsafe extern "C" fn timer_went_off(context: *mut raw::RedisModuleCtx, _data: *m
         if let Ok(mut engine) = state::engine() {
             let server = &Server::new(&context);
             engine.catch_up(server);
-            fences::tell(engine.take_grace_news(server));
+            fences::log_grace(engine.take_grace_news(server));
         }
         stop_listening_if_due(&context);
         fences::check_if_due(&context);

@@ -15,7 +15,7 @@ const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
 /// That of the server, where it does not show its settings.
 const LAG_S_BY_DEFAULT: i64 = 10;
 
-pub(super) fn tell(news: Option<GraceNews>) {
+pub(super) fn log_grace(news: Option<GraceNews>) {
     match news {
         None => {}
         Some(GraceNews::Begins { left_ms }) => {

@@ -70,7 +70,7 @@ impl Standstill {
             let held_back_ms = lag_ms.saturating_add(ROUNDING_MS);
             self.until.set(now.saturating_add(held_back_ms));
             api::notice(&format!(
-                "rlock: this server stood still for {stood_ms} ms: no lock is granted or renewed for {held_back_ms} ms \
+                "rlock: this server stalled for {stood_ms} ms: no lock is granted or renewed for {held_back_ms} ms \
                  (rlock.grace)"
             ));
         }

@@ -164,10 +164,10 @@ impl Listening {
     }
 
     /// When to end the subscriptions, unless a waiter comes before then.
-    pub fn plan_end(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+    pub fn plan_end(&mut self, is_idle: bool, now: UnixMs) -> Option<UnixMs> {
         // SAFETY: a pointer that the server has set at load, or has not.
         unsafe { raw::RedisModule_UnsubscribeFromKeyspaceEvents }?;
-        self.note_idle(nobody_waits, now)
+        self.note_idle(is_idle, now)
     }
 
     /// Listens no more. To be called with nothing of the server's under way.
@@ -179,10 +179,10 @@ impl Listening {
         }
     }
 
-    fn note_idle(&mut self, nobody_waits: bool, now: UnixMs) -> Option<UnixMs> {
+    fn note_idle(&mut self, is_idle: bool, now: UnixMs) -> Option<UnixMs> {
         // A time after now is from before the clock was set back.
         let since = self.idle_since.filter(|since| *since <= now).unwrap_or(now);
-        self.idle_since = (nobody_waits && self.heard != 0).then_some(since);
+        self.idle_since = (is_idle && self.heard != 0).then_some(since);
         self.idle_since.map(|since| since.saturating_add(KEPT_MS))
     }
 

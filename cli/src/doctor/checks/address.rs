@@ -7,7 +7,7 @@ use crate::doctor::reading::Reading;
 pub fn look(reading: &Reading) -> Vec<Finding> {
     let Some(node) = reading.nodes.first() else { return Vec::new() };
     let wrong = |what: &str, scheme: String, address: &str| {
-        vec![Finding::wrong("address", &node.address, what).mended_by(format!("RLOCK_URL={scheme}://{address}"))]
+        vec![Finding::wrong("address", &node.address, what).fixed_by(format!("RLOCK_URL={scheme}://{address}"))]
     };
     let is_node = node.greeting().is_some_and(|greeting| greeting.is_of_a_cluster);
     match (&node.follows, reading.way) {

@@ -30,7 +30,7 @@ fn compared((first, its): &(&Node, Clock), node: &Node, clock: &Clock) -> Option
         shown::time(differs),
         first.address
     );
-    Some(Finding::wrong("clock", &node.address, what).mended_by("timedatectl set-ntp true"))
+    Some(Finding::wrong("clock", &node.address, what).fixed_by("timedatectl set-ntp true"))
 }
 
 #[cfg(test)]
@@ -49,8 +49,8 @@ mod tests {
         ] {
             seen(&mut reading, 2).clock = Ok(Clock { offset_us, uncertain_us });
             let findings = look(&reading);
-            let mend = word.map(|_| ("clock", Some("timedatectl set-ntp true")));
-            assert_eq!(found(&findings), Vec::from_iter(mend));
+            let fix = word.map(|_| ("clock", Some("timedatectl set-ntp true")));
+            assert_eq!(found(&findings), Vec::from_iter(fix));
             assert!(findings.iter().all(|it| it.what.contains(word.unwrap())), "{findings:?}");
         }
     }

@@ -19,7 +19,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
         let slots = view.number("cluster_slots_assigned").filter(|slots| *slots != SLOTS);
         if let Some(slots) = slots {
             let what = format!("it knows masters of {slots} of {SLOTS} slots: locks on the others are refused");
-            return Some(Finding::wrong("slots", address, what).mended_by(fix));
+            return Some(Finding::wrong("slots", address, what).fixed_by(fix));
         }
         let state = view.text("cluster_state").filter(|state| *state != "ok")?;
         let what = format!("for it the state of the cluster is {state}: it grants no locks");
@@ -34,13 +34,13 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
                 masters.len()
             );
             let line = format!("redis-cli --cluster add-node NEW-HOST:PORT {}", first.address);
-            found.push(Finding::wrong("masters", &first.address, what).mended_by(line));
+            found.push(Finding::wrong("masters", &first.address, what).fixed_by(line));
         }
         let alone = masters.iter().filter(|master| reading.replicas_of(master).next().is_none());
         found.extend(alone.map(|master| {
             let what = "no replica follows it: when it fails, its locks are refused until it is back";
             let line = format!("redis-cli --cluster add-node NEW-HOST:PORT {} --cluster-slave", master.address);
-            Finding::wrong("replicas", &master.address, what).mended_by(line)
+            Finding::wrong("replicas", &master.address, what).fixed_by(line)
         }));
     }
     found

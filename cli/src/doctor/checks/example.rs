@@ -103,7 +103,7 @@ pub fn sentinel(reading: &mut Reading, which: usize) -> &mut Lines {
 
 /// The subjects of the findings, and the lines that fix them.
 pub fn found(findings: &[Finding]) -> Vec<(&str, Option<&str>)> {
-    findings.iter().map(|finding| (finding.about, finding.mend.as_deref())).collect()
+    findings.iter().map(|finding| (finding.about, finding.fix.as_deref())).collect()
 }
 
 #[test]

@@ -48,8 +48,8 @@ fn begin(reading: &Reading) -> Option<Begin> {
         let set = "CONFIG SET cluster-node-timeout".to_owned();
         return Some(Begin { after_ms: timeouts.min()?, whose: "cluster-node-timeout", set });
     }
-    let told = reading.sentinels.iter().filter_map(|sentinel| sentinel.master.as_ref().ok());
-    let downs = told.filter_map(|master| Some((master.number("down-after-milliseconds")?, master.text("name")?)));
+    let masters = reading.sentinels.iter().filter_map(|sentinel| sentinel.master.as_ref().ok());
+    let downs = masters.filter_map(|master| Some((master.number("down-after-milliseconds")?, master.text("name")?)));
     let (after_ms, name) = downs.min()?;
     let set = format!("SENTINEL SET {name} down-after-milliseconds");
     Some(Begin { after_ms, whose: "the sentinels' down-after-milliseconds", set })
@@ -68,13 +68,12 @@ fn compared(node: &Node, stops_s: u64, begin: &Begin) -> Option<Finding> {
     );
     let wrong = Finding::wrong("min-replicas-max-lag", &node.address, what);
     let fits = (after_ms / 1_000).saturating_sub(MORE_S);
-    Some(if fits >= LEAST_LAG_S { wrong.set(fits) } else { wrong.mended_by(format!("{set} {stops_ms}")) })
+    Some(if fits >= LEAST_LAG_S { wrong.set(fits) } else { wrong.fixed_by(format!("{set} {stops_ms}")) })
 }
 
 fn by_hand(node: &Node, stops_s: u64) -> Finding {
-    let what = format!(
-        "the address names no sentinels: whoever promotes a replica must wait until it was cut off for {stops_s} s"
-    );
+    let what =
+        format!("the address names no sentinels: promote a replica only after its master was cut off for {stops_s} s");
     Finding::note("failover", &node.address, what)
 }
 
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_old_master_stops_before_the_new_one_begins() {
-        for (lag, after_ms, mend) in [
+        for (lag, after_ms, fix) in [
             (3, 7_000, None),
             (3, 6_999, Some("CONFIG SET min-replicas-max-lag 2")),
             (10, 13_999, Some("CONFIG SET min-replicas-max-lag 9")),
@@ -101,7 +100,7 @@ mod tests {
             let findings = look(&reading);
             let of_master: Vec<_> =
                 findings.into_iter().filter(|it| it.at == [reading.nodes[0].address.clone()]).collect();
-            let expected = mend.map(|mend| ("min-replicas-max-lag", Some(mend)));
+            let expected = fix.map(|fix| ("min-replicas-max-lag", Some(fix)));
             assert_eq!(found(&of_master), Vec::from_iter(expected), "{lag} {after_ms}");
         }
     }
@@ -113,7 +112,7 @@ mod tests {
         set(&mut reading, 4, &[("cluster-node-timeout", "3000")]);
         let findings = look(&reading);
         assert_eq!(findings.len(), reading.nodes.len());
-        assert_eq!(findings[0].mend.as_deref(), Some("CONFIG SET cluster-node-timeout 6000"));
+        assert_eq!(findings[0].fix.as_deref(), Some("CONFIG SET cluster-node-timeout 6000"));
     }
 
     #[test]

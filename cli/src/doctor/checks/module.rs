@@ -13,10 +13,10 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     let modules = servers.iter().filter_map(|(node, greeting)| {
         let wrong = |what: String| Finding::wrong("module", &node.address, what);
         match (greeting.module, newest, &node.follows) {
-            (None, _, None) => Some(wrong("it has no rlock module: it grants no locks".to_owned()).mended_by(LINE)),
+            (None, _, None) => Some(wrong("it has no rlock module: it grants no locks".to_owned()).fixed_by(LINE)),
             (None, _, Some(_)) => {
                 let what = "it has no rlock module: when it becomes the master, it grants no locks";
-                Some(wrong(what.to_owned()).mended_by(LINE))
+                Some(wrong(what.to_owned()).fixed_by(LINE))
             }
             (Some(own), Some(newest), _) if own < newest => {
                 let (own, newest) = (version(own), version(newest));
@@ -43,11 +43,11 @@ mod tests {
     #[test]
     fn each_server_has_it_and_all_the_same() {
         assert_eq!(look(&watched()), []);
-        for (place, module, mend) in [(0, None, Some(LINE)), (2, None, Some(LINE)), (1, Some(99), None)] {
+        for (place, module, fix) in [(0, None, Some(LINE)), (2, None, Some(LINE)), (1, Some(99), None)] {
             let mut reading = watched();
             seen(&mut reading, place).greeting.as_mut().unwrap().module = module;
             let findings = look(&reading);
-            assert_eq!(found(&findings), [("module", mend)]);
+            assert_eq!(found(&findings), [("module", fix)]);
             assert_eq!(findings[0].at, [reading.nodes[place].address.clone()]);
         }
     }

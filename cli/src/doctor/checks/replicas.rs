@@ -38,12 +38,12 @@ fn alone(master: &Node) -> Finding {
     let lost = match (setting("appendonly"), setting("appendfsync"), has_grace) {
         ("yes", "always", _) => "a crash loses no lock",
         ("yes", _, true) => {
-            "a crash of its machine loses the locks of the last second, and nobody gets them in the grace"
+            "a crash of its machine loses the locks of the last second, and no client gets them in the grace"
         }
         ("yes", _, false) => "a crash of its machine loses the locks of the last second, and others get them at once",
         _ => "a crash loses locks",
     };
-    let what = format!("no replica follows it: while it is down nobody gets a lock; {lost}");
+    let what = format!("no replica follows it: while it is down no client gets a lock; {lost}");
     Finding::note("replicas", &master.address, what)
 }
 
@@ -67,8 +67,8 @@ fn fence(master: &Node, known: u64) -> Vec<Finding> {
         }
         _ if wanted == known => {
             let what = format!(
-                "min-replicas-to-write is {wanted}, and no more follow it: while one of them is down nobody gets a \
-                 lock, which one more would change"
+                "min-replicas-to-write is {wanted}, and no more follow it: while one of them is down no client gets \
+                 a lock; a further replica would change that"
             );
             vec![Finding::note("min-replicas-to-write", &master.address, what)]
         }
@@ -131,7 +131,7 @@ mod tests {
         let mut reading = alone();
         for (fsync, grace, words) in [
             ("everysec", "0", "the last second, and others get them at once"),
-            ("everysec", "30000", "nobody gets them in the grace"),
+            ("everysec", "30000", "no client gets them in the grace"),
             ("always", "0", "loses no lock"),
         ] {
             set(&mut reading, 0, &[("appendfsync", fsync), ("rlock.grace", grace)]);
@@ -152,8 +152,8 @@ mod tests {
         for node in 0..3 {
             let mut reading = watched();
             set(&mut reading, node, &[("min-replicas-to-write", "0")]);
-            let mend = Some("CONFIG SET min-replicas-to-write 1");
-            assert_eq!(found(&look(&reading)), [("min-replicas-to-write", mend)]);
+            let fix = Some("CONFIG SET min-replicas-to-write 1");
+            assert_eq!(found(&look(&reading)), [("min-replicas-to-write", fix)]);
             set(&mut reading, node, &[("min-replicas-to-write", "1"), ("min-replicas-max-lag", "0")]);
             assert_eq!(found(&look(&reading)), [("min-replicas-max-lag", Some("CONFIG SET min-replicas-max-lag 2"))]);
         }

@@ -12,12 +12,12 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     let found = nodes.flat_map(|(node, forbidden)| {
         let is_needed = |name: &&str| NEEDED.iter().any(|command| command.name == *name);
         let (needed, others): (Vec<&str>, Vec<_>) = forbidden.iter().partition(|name| is_needed(name));
-        let told = [(Level::Wrong, needed, "to hold and await locks"), (Level::Note, others, "for what it is for")];
-        told.into_iter().filter(|(_, names, _)| !names.is_empty()).map(move |(level, names, purpose)| {
+        let groups = [(Level::Wrong, needed, "to hold and await locks"), (Level::Note, others, "for what it is for")];
+        groups.into_iter().filter(|(_, names, _)| !names.is_empty()).map(move |(level, names, purpose)| {
             let what = format!("the user {} may not send {}, each needed {purpose}", reading.user, names.join(" "));
             let finding = if level == Level::Wrong { Finding::wrong } else { Finding::note };
             let rights: Vec<_> = names.iter().map(|name| format!("+{}", name.to_lowercase())).collect();
-            finding("rights", &node.address, what).mended_by(format!(
+            finding("rights", &node.address, what).fixed_by(format!(
                 "ACL SETUSER {} {}",
                 reading.user,
                 rights.join(" ")

@@ -7,7 +7,7 @@ use crate::doctor::reading::{Lines, Reading, Sentinel};
 const LEAST: u64 = 3;
 
 pub fn look(reading: &Reading) -> Vec<Finding> {
-    let told: Vec<_> = reading.sentinels.iter().filter_map(|it| Some((it, it.master.as_ref().ok()?))).collect();
+    let answered: Vec<_> = reading.sentinels.iter().filter_map(|it| Some((it, it.master.as_ref().ok()?))).collect();
     let silent = reading.sentinels.iter().filter_map(|sentinel| {
         let what = format!(
             "this sentinel does not answer, or watches no master of this name: {}",
@@ -16,21 +16,22 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
         Some(Finding::wrong("sentinel", &sentinel.address, what))
     });
     let mut found: Vec<_> = silent.collect();
-    let Some((first, master)) = told.first() else { return found };
-    let others = told.iter().filter(|(_, its)| place(its) != place(master)).map(|(sentinel, its)| {
+    let Some((first, master)) = answered.first() else { return found };
+    let others = answered.iter().filter(|(_, its)| place(its) != place(master)).map(|(sentinel, its)| {
         let what = format!("it names {} as the master, and {} names {}", place(its), first.address, place(master));
         Finding::wrong("master", &sentinel.address, what)
     });
     found.extend(others);
-    found.extend(told.iter().filter_map(|(sentinel, _)| no_quorum(sentinel)));
-    let watching = told.iter().filter_map(|(_, its)| Some(its.number("num-other-sentinels")? + 1)).max().unwrap_or(0);
+    found.extend(answered.iter().filter_map(|(sentinel, _)| no_quorum(sentinel)));
+    let watching =
+        answered.iter().filter_map(|(_, its)| Some(its.number("num-other-sentinels")? + 1)).max().unwrap_or(0);
     let named = u64::try_from(reading.sentinels.len()).unwrap_or(u64::MAX);
     if watching < LEAST {
         let what =
             format!("{watching} sentinels watch the master: with one of them fails the majority that a failover takes");
         let line =
             format!("sentinel monitor {} {} 2", master.text("name").unwrap_or("NAME"), place(master).replace(':', " "));
-        found.push(Finding::wrong("sentinels", &first.address, what).mended_by(line));
+        found.push(Finding::wrong("sentinels", &first.address, what).fixed_by(line));
     }
     if named < watching {
         let what =

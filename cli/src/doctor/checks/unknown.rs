@@ -25,8 +25,8 @@ fn parts(node: &Node, Seen { greeting, info, settings, clock, .. }: &Seen) -> Ve
         ("settings", "all of its settings", settings.as_ref().err()),
         ("clock", "its clock", clock.as_ref().err()),
     ];
-    let told = parts
+    let findings = parts
         .into_iter()
         .filter_map(|(about, what, why)| Some(Finding::unknown(about, &node.address, format!("{what}: {}", why?))));
-    told.collect()
+    findings.collect()
 }

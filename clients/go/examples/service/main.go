@@ -32,7 +32,7 @@ func service(locks *rlock.Locks, ship func(ctx context.Context, order string, to
 		}, rlock.Wait(2*time.Second), rlock.Fenced())
 		switch {
 		case errors.Is(err, rlock.ErrBusy):
-			http.Error(w, "somebody else ships this order", http.StatusConflict)
+			http.Error(w, "another request ships this order", http.StatusConflict)
 		case errors.Is(err, rlock.ErrLost):
 			http.Error(w, "it may not have been shipped", http.StatusServiceUnavailable)
 		case err != nil:

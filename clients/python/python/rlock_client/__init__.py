@@ -323,4 +323,4 @@ def _report(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:
-        logging.getLogger(__name__).exception("what is called at a loss")
+        logging.getLogger(__name__).exception("a callback for a lost lock failed")

@@ -228,7 +228,7 @@ class LockBase(Generic[LocksT, EnteredT]):
         """What this thread or task has entered last. A generator may be left in another thread than it was entered in."""
         entered = [it for it in self._entered if it[0] == who] or self._entered[:]
         if not entered or (entered[-1][0] != who and len(entered) > 1):
-            raise RuntimeError("this lock was entered by others, and it is not clear by whom")
+            raise RuntimeError("other threads or tasks have entered this lock, and it is not clear which one leaves it")
         self._entered.remove(entered[-1])
         return entered[-1][1]
 
@@ -293,7 +293,7 @@ class HeldBase(Generic[LocksT]):
     def check(self) -> None:
         """Raises Lost unless it is held. It asks no server."""
         if not self._hold.remaining:
-            raise self._error(self._loss or self._hold.loss or (None, "it was given back"))
+            raise self._error(self._loss or self._hold.loss or (None, "it was released"))
 
     def on_lost(self, callback: Callable[[], object]) -> None:
         """Calls this once, should it be lost: in the event loop, or in a thread that is there for that."""

@@ -9,40 +9,40 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// The engine's reply, and the state of each granted lease, so that the caller need not lock the engine.
-pub(crate) type Told = (Answer, Vec<Arc<Lease>>);
+pub(crate) type Delivered = (Answer, Vec<Arc<Lease>>);
 
 #[derive(Default)]
 struct State {
-    told: Option<Told>,
+    delivered: Option<Delivered>,
     waker: Option<Waker>,
 }
 
 /// Resolves with the reply.
 #[derive(Clone, Default)]
-pub(crate) struct Telling(Arc<Mutex<State>>);
+pub(crate) struct PendingReply(Arc<Mutex<State>>);
 
-impl Telling {
+impl PendingReply {
     /// Returns what to wake.
     #[must_use]
-    pub(crate) fn tell(&self, told: Told) -> Option<Waker> {
+    pub(crate) fn deliver(&self, delivered: Delivered) -> Option<Waker> {
         let mut state = lock(&self.0);
-        state.told = Some(told);
+        state.delivered = Some(delivered);
         state.waker.take()
     }
 
     /// A reply that was delivered but not read.
-    pub(crate) fn unheard(&self) -> Option<Told> {
-        lock(&self.0).told.take()
+    pub(crate) fn take_unread(&self) -> Option<Delivered> {
+        lock(&self.0).delivered.take()
     }
 }
 
-impl Future for Telling {
-    type Output = Told;
+impl Future for PendingReply {
+    type Output = Delivered;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Told> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Delivered> {
         let mut state = lock(&self.0);
-        if let Some(told) = state.told.take() {
-            return Poll::Ready(told);
+        if let Some(delivered) = state.delivered.take() {
+            return Poll::Ready(delivered);
         }
         let before = match &mut state.waker {
             Some(known) if known.will_wake(context.waker()) => None,

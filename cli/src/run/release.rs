@@ -26,7 +26,7 @@ pub struct Done<'a> {
 }
 
 /// Returns our exit code.
-pub async fn give_back(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u8 {
+pub async fn release(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u8 {
     let key = shown::name(done.key);
     let loss = guard.loss();
     let (loss, why_not) = tokio::select! {
@@ -36,7 +36,7 @@ pub async fn give_back(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u
             Err(error) if loss.is_none() && error.is_in_doubt() => return in_doubt(&key, &done, &error),
             Err(error) => (loss.or_else(|| error.loss()), error.to_string()),
         },
-        () = told_to_stop(signals) => (loss, format!("{key}: not given back, as no server has answered yet")),
+        () = until_stopped(signals) => (loss, format!("{key}: not released, as no server has answered yet")),
     };
     let Done { cmd, code, .. } = &done;
     match loss {
@@ -65,12 +65,12 @@ fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
     };
     let why = error.reason();
     say(&format!(
-        "{key}: it is not known {what}, others may have had it: the connection broke while it was given back ({why})"
+        "{key}: it is not known {what}, others may have had it: the connection broke during the release ({why})"
     ));
     exit::LOST
 }
 
-pub async fn told_to_stop(signals: &mut Signals) {
+pub async fn until_stopped(signals: &mut Signals) {
     let goodbye_is_over = Instant::now() + GOODBYE;
     while !matches!(signals.next().await.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT) {}
     sleep_until(goodbye_is_over).await;

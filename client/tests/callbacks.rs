@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_millis(500);
 /// What the subscriber does in threads other than the test's.
 static MOOD: Mutex<Mood> = Mutex::new(Mood::Well);
 static CHANGED: Condvar = Condvar::new();
-static IS_TOLD: AtomicBool = AtomicBool::new(false);
+static HAS_LOGGED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
@@ -47,7 +47,7 @@ impl Subscriber for Hostile {
         if *mood == Mood::Well {
             return;
         }
-        IS_TOLD.store(true, SeqCst);
+        HAS_LOGGED.store(true, SeqCst);
         if *mood == Mood::Panics {
             drop(mood);
             panic!("as this test wants it");
@@ -90,14 +90,14 @@ fn a_subscriber_that_blocks_or_panics_costs_no_guard() {
     let locks = locks_on(&server);
     for mood in [Mood::Panics, Mood::Blocks] {
         let guard = runtime().block_on(locks.lock("a").acquire()).unwrap();
-        IS_TOLD.store(false, SeqCst);
+        HAS_LOGGED.store(false, SeqCst);
         set(mood);
         let is_kept_meanwhile = is_kept(&mut client, "a", &guard);
         // Later ones, too.
         let next = runtime().block_on(locks.lock("b").acquire()).unwrap();
         let is_next_kept = is_kept(&mut client, "b", &next);
         set(Mood::Well);
-        assert!(IS_TOLD.load(SeqCst), "it was told nothing, which shows nothing");
+        assert!(HAS_LOGGED.load(SeqCst), "no line was logged, which shows nothing");
         assert!(is_kept_meanwhile && is_next_kept, "{mood:?}: {is_kept_meanwhile}, {is_next_kept}");
         for guard in [guard, next] {
             runtime().block_on(guard.release()).unwrap();

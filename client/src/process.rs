@@ -4,9 +4,9 @@
 use std::io;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Here(forkguard::Guard);
+pub(crate) struct Process(forkguard::Guard);
 
-impl Here {
+impl Process {
     /// # Errors
     /// The system has no memory to count forks.
     pub(crate) fn new() -> io::Result<Self> {
@@ -14,7 +14,7 @@ impl Here {
     }
 
     /// Costs no system call.
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         !self.0.clone().detected_fork()
     }
 }

@@ -5,8 +5,8 @@
 //! where they can delay only callers; from the client's threads they are called in a separate thread. A separate thread
 //! for tokio's wakers would double the cost of a lock.
 
-use crate::here::Here;
 use crate::mutex::lock;
+use crate::process::Process;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -23,8 +23,8 @@ use tokio::runtime::Runtime;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-static LOGS: Aside = Aside::new("rlock-logs", 1_000);
-static WAKERS: Aside = Aside::new("rlock-wakers", usize::MAX);
+static LOGS: JobThread = JobThread::new("rlock-logs", 1_000);
+static WAKERS: JobThread = JobThread::new("rlock-wakers", usize::MAX);
 
 /// Logs it later, if a subscriber listens to this level. Beyond a thousand lines that wait, lines are lost.
 pub(crate) fn log<L: FnOnce() + Send + 'static>(level: Level, line: impl FnOnce() -> L) {
@@ -34,17 +34,17 @@ pub(crate) fn log<L: FnOnce() + Send + 'static>(level: Level, line: impl FnOnce(
 }
 
 /// Does work for a caller, and wakes it only from threads that may block.
-pub(crate) async fn heard<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn woken_safely<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut known: Option<(Waker, Waker)> = None;
     poll_fn(move |context| {
         let theirs = context.waker();
-        if is_tokios(theirs) || is_blocking() {
+        if is_tokio_waker(theirs) || is_blocking() {
             return work.as_mut().poll(context);
         }
         let known = match &mut known {
             Some(known) if known.0.will_wake(theirs) => known,
-            known => known.insert((theirs.clone(), Waker::from(Arc::new(Theirs(Some(theirs.clone())))))),
+            known => known.insert((theirs.clone(), Waker::from(Arc::new(ForeignWaker(Some(theirs.clone())))))),
         };
         work.as_mut().poll(&mut Context::from_waker(&known.1))
     })
@@ -88,17 +88,17 @@ pub(crate) fn block_until<T>(mut work: Pin<&mut impl Future<Output = T>>, time: 
 }
 
 thread_local! {
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+    static IS_INTERNAL: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks this thread as one that renews leases, or that wakes such threads.
-pub(crate) fn this_thread_is_ours() {
-    IS_OURS.set(true);
+pub(crate) fn mark_internal_thread() {
+    IS_INTERNAL.set(true);
 }
 
 /// Calls the program's code.
 fn call(job: impl FnOnce() + Send + 'static) {
-    if IS_OURS.get() {
+    if IS_INTERNAL.get() {
         WAKERS.run(Box::new(job));
     } else {
         let _ = catch_unwind(AssertUnwindSafe(job));
@@ -106,15 +106,15 @@ fn call(job: impl FnOnce() + Send + 'static) {
 }
 
 /// The waker of another executor.
-struct Theirs(Option<Waker>);
+struct ForeignWaker(Option<Waker>);
 
-impl Wake for Theirs {
+impl Wake for ForeignWaker {
     fn wake(self: Arc<Self>) {
         call(move || self.0.iter().for_each(Waker::wake_by_ref));
     }
 }
 
-impl Drop for Theirs {
+impl Drop for ForeignWaker {
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
             call(move || drop(waker));
@@ -123,11 +123,11 @@ impl Drop for Theirs {
 }
 
 /// The vtables of tokio's wakers: of a task, and of its two ways to block a thread.
-static TOKIOS: OnceLock<[&'static RawWakerVTable; 3]> = OnceLock::new();
+static TOKIO_VTABLES: OnceLock<[&'static RawWakerVTable; 3]> = OnceLock::new();
 
-/// Finds those out, in a thread that may be blocked.
-pub(crate) fn learn(runtime: &Runtime) {
-    TOKIOS.get_or_init(|| {
+/// Finds these vtables, in a thread that may be blocked.
+pub(crate) fn learn_wakers(runtime: &Runtime) {
+    TOKIO_VTABLES.get_or_init(|| {
         let parked = runtime.handle().block_on(kind_of_waker());
         let (blocked, spawned) =
             runtime.block_on(async { (kind_of_waker().await, tokio::spawn(kind_of_waker()).await) });
@@ -139,14 +139,14 @@ async fn kind_of_waker() -> &'static RawWakerVTable {
     poll_fn(|context| Poll::Ready(context.waker().vtable())).await
 }
 
-fn is_tokios(waker: &Waker) -> bool {
-    TOKIOS.get().is_some_and(|known| known.iter().any(|known| std::ptr::eq(*known, waker.vtable())))
+fn is_tokio_waker(waker: &Waker) -> bool {
+    TOKIO_VTABLES.get().is_some_and(|known| known.iter().any(|known| std::ptr::eq(*known, waker.vtable())))
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that runs jobs in order. It starts with the first one.
-struct Aside {
+struct JobThread {
     name: &'static str,
     waiting_max: usize,
     queue: Mutex<Queue>,
@@ -155,22 +155,22 @@ struct Aside {
 
 struct Queue {
     /// The process of the thread: a fork of it has no such thread.
-    here: Option<Here>,
+    process: Option<Process>,
     jobs: VecDeque<Job>,
 }
 
-impl Aside {
+impl JobThread {
     const fn new(name: &'static str, waiting_max: usize) -> Self {
-        let queue = Mutex::new(Queue { here: None, jobs: VecDeque::new() });
+        let queue = Mutex::new(Queue { process: None, jobs: VecDeque::new() });
         Self { name, waiting_max, queue, has_more: Condvar::new() }
     }
 
     fn run(&'static self, job: Job) {
         let mut queue = lock(&self.queue);
-        if !queue.here.as_ref().is_some_and(Here::is_here) {
+        if !queue.process.as_ref().is_some_and(Process::is_current) {
             let begun = thread::Builder::new().name(self.name.to_owned()).spawn(|| self.work());
             // If there is no thread, the next job tries again.
-            queue.here = begun.and_then(|_| Here::new()).ok();
+            queue.process = begun.and_then(|_| Process::new()).ok();
             // The jobs of another process, if there are any.
             std::mem::forget(std::mem::take(&mut queue.jobs));
         }
@@ -199,14 +199,14 @@ mod tests {
     #[test]
     fn wakers_of_tokio_are_known() {
         let (one, many) = (Builder::new_current_thread(), Builder::new_multi_thread());
-        learn(&Builder::new_current_thread().build().unwrap());
+        learn_wakers(&Builder::new_current_thread().build().unwrap());
         for mut builder in [one, many] {
             let runtime = builder.build().unwrap();
-            let is_known = || poll_fn(|context| Poll::Ready(is_tokios(context.waker())));
+            let is_known = || poll_fn(|context| Poll::Ready(is_tokio_waker(context.waker())));
             assert!(runtime.block_on(is_known()));
             assert!(runtime.block_on(runtime.spawn(is_known())).unwrap());
             assert!(runtime.handle().block_on(is_known()));
         }
-        assert!(!is_tokios(Waker::noop()));
+        assert!(!is_tokio_waker(Waker::noop()));
     }
 }
