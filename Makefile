@@ -131,7 +131,7 @@ test-matrix: setup module ## run the server tests on all servers of docs/servers
 
 # Tests with results that depend on the server. All others only exercise rlock.
 differs := cluster followers grace inspect info loading metadata notifications other_modules panics publishing replication \
-	selected_database unfit_servers killed life telling
+	selected_database unfit_servers killed life delivery
 
 test-newest: setup ## run the tests of what servers do differently on the newest two, with the debug build
 	cargo tests --no-run

@@ -18,7 +18,7 @@ smoke="" page=docs/servers.md
 [ $# != 0 ] || set -- arm64 arm64-musl x86-musl glibc-2.31
 
 wire=(RLOCK_WIRE_SECONDS=60)
-tests=(panics loading permits several_locks tokens sessions::tickets sessions::telling sessions::taking_back an_aof restart
+tests=(panics loading permits several_locks tokens sessions::tickets sessions::delivery sessions::taking_back an_aof restart
     served_in_order handing_over)
 # Under qemu these, which are about time, fail on a busy machine.
 slow=(--skip three_thousand_that_end --skip past_many_that_have_ended --skip told_at_once_or_waits)

@@ -128,6 +128,6 @@ mod tests {
         assert!(Instant::now() >= soon);
         without_timers.block_on(alarms.at(soon));
         drop(last);
-        assert!(lock(&alarms.set).due.is_empty(), "what nobody waits for is forgotten");
+        assert!(lock(&alarms.set).due.is_empty(), "alarms without waiters are forgotten");
     }
 }

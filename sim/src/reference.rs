@@ -314,7 +314,7 @@ impl Reference {
                 self.drop_reads(holder, true);
                 let lock = self.lock.as_mut().unwrap();
                 lock.holds.retain(|hold| hold.0 != holder);
-                assert!(lock.holds.is_empty(), "nobody else can be inside a write lock");
+                assert!(lock.holds.is_empty(), "no other holder can be inside a write lock");
                 self.free(RW_CHANNEL, "1")
             }
         }

@@ -128,8 +128,8 @@ fn tokens_go_on_where_the_lock_is_left_behind() {
     let again = first.run(&["RLOCK.ACQUIRE", &key, "ann", "600000", "FENCED"]);
     assert!(again.as_error().starts_with("TRYAGAIN the slot of this lock is moving"), "{again:?}");
     assert_eq!(first.run(&["RLOCK.RELEASE", &key, "ann"]), Reply::Int(1));
-    let told = waiting.receive();
-    assert!(told.as_error().starts_with("TRYAGAIN"), "{told:?}");
+    let received = waiting.receive();
+    assert!(received.as_error().starts_with("TRYAGAIN"), "{received:?}");
     slot.move_keys();
     slot.finish();
     let taken = slot.target.run(&["RLOCK.ACQUIRE", &key, "bob", "600000", "FENCED"]);

@@ -239,7 +239,7 @@ fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
     assert_eq!(client.say("RLOCK.ACQUIRE held ann 50000"), Reply::Nil);
     assert_eq!(client.say("RLOCK.ACQUIRE gone ann 50000"), Reply::Nil);
     late.send(&["RLOCK.ACQUIRE", "gone", "bob", "50000", "WAIT", "0"]);
-    wait_until("somebody waits", || client.figure("waiters") == 1);
+    wait_until("one waits", || client.figure("waiters") == 1);
     server.freeze();
     let frozen = Instant::now();
     let commands = [
@@ -248,23 +248,23 @@ fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
         "RLOCK.RENEW held ann 50000",
         "RLOCK.RELEASE held ann LEASE 50000",
     ];
-    wait_until("it has stood still", || frozen.elapsed() > Duration::from_millis(2_100));
+    wait_until("it has stalled", || frozen.elapsed() > Duration::from_millis(2_100));
     for command in commands {
         client.send(&command.split(' ').collect::<Vec<_>>());
     }
     let thawed = Instant::now();
     server.thaw();
-    assert_eq!(client.receive(), Reply::Int(1), "what is given back is not kept");
+    assert_eq!(client.receive(), Reply::Int(1), "what is released is not kept");
     for _ in 0..3 {
         let refused = client.receive();
         assert!(refused.as_error().starts_with("NOREPLICAS this server stood still"), "{refused:?}");
     }
     assert_eq!(client.hash("gone"), [], "nor is it handed over");
-    assert_eq!(late.receive(), Reply::Nil, "whoever waits is served in the end");
+    assert_eq!(late.receive(), Reply::Nil, "every waiter is served in the end");
     // The server counts in whole milliseconds, and the first has begun.
     assert!(thawed.elapsed() > Duration::from_millis(3_999), "a lag of two seconds, and two");
     assert_eq!(client.say("RLOCK.RENEW held ann 50000"), Reply::Int(1));
-    assert!(server.log().contains("stood still"), "{}", server.log());
+    assert!(server.log().contains("stalled"), "{}", server.log());
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Refusals {
             assert!(!matches!(client.say(setup), Reply::Error(_)), "{setup}");
         }
         session.wait_for("RLOCK.WACQUIRE queued ann 600000 WAIT 0", "waiting");
-        session.wait_for("RLOCK.RACQUIRE queued bob 600000 WAIT 1", "told");
+        session.wait_for("RLOCK.RACQUIRE queued bob 600000 WAIT 1", "received");
         assert_eq!(session.fetch("WAIT 10000")[0].outcome, "timeout");
         Self { tap: Tap::on(&server), before: state(&mut client), client, session, server }
     }
@@ -54,7 +54,7 @@ impl Refusals {
             self.is_as_before();
         }
         assert_eq!(self.tap.drain(), [""; 0], "errors replicate nothing");
-        assert_eq!(self.session.fetch(""), [], "nor is the session told of them");
+        assert_eq!(self.session.fetch(""), [], "nor is the session notified of them");
     }
 
     /// The same for one call, given as words with spaces between them.

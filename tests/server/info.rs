@@ -78,10 +78,10 @@ fn waits_are_counted_by_their_length() {
     };
     let mut waits = Vec::new();
     for ms in [0, 15, 150, 0] {
-        let (waited, told) = wait_for(ms);
+        let (waited, counts) = wait_for(ms);
         waits.push(waited);
         let up_to = |most: i64| i64::try_from(waits.iter().filter(|waited| **waited <= most).count()).unwrap();
-        assert_eq!(told, [1, 10, 100, 1_000, 10_000, i64::MAX].map(up_to), "{waits:?}");
+        assert_eq!(counts, [1, 10, 100, 1_000, 10_000, i64::MAX].map(up_to), "{waits:?}");
     }
 }
 
@@ -92,8 +92,8 @@ fn a_wait_that_is_given_up_is_in_no_histogram() {
     assert!(client.say("RLOCK.ACQUIRE k bob 600000 WAIT 20").as_int() > 0);
     drop(start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0"));
     wait_until("it is gone", || client.figure("cancelled") == 1);
-    let told = ["timeouts", "cancelled", "waits", "wait_ms_le_inf", "wait_ms_sum", "waiters"];
-    assert_eq!(client.figures(told), [1, 1, 2, 0, 0, 0]);
+    let names = ["timeouts", "cancelled", "waits", "wait_ms_le_inf", "wait_ms_sum", "waiters"];
+    assert_eq!(client.figures(names), [1, 1, 2, 0, 0, 0]);
 }
 
 #[test]

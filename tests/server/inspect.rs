@@ -161,7 +161,7 @@ fn waiters_in_their_order() {
     let waited: Vec<_> = each(line, "waited-ms").into_iter().map(Reply::as_int).collect();
     assert!(waited.is_sorted_by(|first, second| first >= second), "who is first came first: {waited:?}");
     let deadlines = each(line, "deadline-in-ms");
-    assert_eq!((deadlines[0], deadlines[2]), (&Reply::Nil, &Reply::Nil), "they wait for ever");
+    assert_eq!((deadlines[0], deadlines[2]), (&Reply::Nil, &Reply::Nil), "they wait forever");
     assert!((200_000..=300_000 - waited[1]).contains(&deadlines[1].as_int()), "{deadlines:?}");
     // Each is found by its id, as CLIENT LIST and CLIENT KILL know it.
     let socket = format!("{}:0", server.socket().display());
@@ -216,7 +216,7 @@ fn more_read_holds_than_are_looked_at() {
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("HSET k foreign 9223372036854775807 other 9999");
     let seen = client.say("RLOCK.INSPECT k");
-    assert_eq!(left_ms(&seen, "foreign", "read"), &Reply::Nil, "nobody looked");
+    assert_eq!(left_ms(&seen, "foreign", "read"), &Reply::Nil, "no look was taken");
     assert!(left_ms(&seen, "ann", "read").as_int() > 0);
     assert_eq!(left_ms(&seen, "other", "read"), &Reply::Int(-2));
     client.say("HSET k other 10000");
@@ -280,7 +280,7 @@ fn on_a_replica_the_holders_are_seen() {
     let seen = theirs.say("RLOCK.INSPECT k");
     assert_eq!(holders(&seen), held(&[("ann", "write", 1)]));
     assert_eq!(of(&seen, "fencing-token"), &Reply::Int(token));
-    assert_eq!(of(&seen, "waiter-count"), &Reply::Int(0), "who waits is known where they wait");
+    assert_eq!(of(&seen, "waiter-count"), &Reply::Int(0), "waiters are known only where they wait");
     assert_eq!(theirs.say("RLOCK.QUEUES"), list([]));
 }
 

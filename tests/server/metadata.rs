@@ -38,8 +38,8 @@ fn flags_arity_and_keys() {
         let place = i64::from(has_key && !has_several);
         assert_eq!(info[3..6], [place; 3].map(Reply::Int), "{command}");
         if has_key {
-            let told: Vec<_> = info[8].words().into_iter().skip(1).take(to_key.split(' ').count()).collect();
-            assert_eq!(told.join(" "), to_key, "{command}");
+            let documented: Vec<_> = info[8].words().into_iter().skip(1).take(to_key.split(' ').count()).collect();
+            assert_eq!(documented.join(" "), to_key, "{command}");
             let words = ["COMMAND", "GETKEYS", command, "1", "the-key", "h", "1000", "LIMIT", "9"];
             let mut words: Vec<_> = words.into_iter().filter(|word| has_several || *word != "1").collect();
             words.truncate(2 + usize::try_from(arity.abs()).unwrap());
@@ -119,8 +119,8 @@ fn commands_are_in_acl_categories_where_servers_let_modules_choose() {
         for (commands, categories) in allowed {
             let is_in = has_any && categories.contains(&category);
             for command in commands {
-                let told = info(&mut client, command.split(' ').next().unwrap())[6].clone();
-                assert_eq!(told.words().contains(&category), is_in, "{command} {category}: {told:?}");
+                let documented = info(&mut client, command.split(' ').next().unwrap())[6].clone();
+                assert_eq!(documented.words().contains(&category), is_in, "{command} {category}: {documented:?}");
                 let reply = user.as_mut().map(|user| user.say(command));
                 let is_denied = matches!(&reply, Some(Reply::Error(line)) if line.starts_with("NOPERM"));
                 assert_eq!(is_denied, has_any && !is_in, "{category}, {command}: {reply:?}");

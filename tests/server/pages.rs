@@ -177,21 +177,21 @@ fn names<'a>(text: &'a str, beginning: &str) -> HashSet<&'a str> {
 fn the_pages_have_every_line_of_info_and_no_other() {
     let (_server, mut client) = Server::with_client();
     let info = client.info("rlock");
-    let told: HashSet<_> = info.lines().map(|(name, _)| name).collect();
+    let received: HashSet<_> = info.lines().map(|(name, _)| name).collect();
     let (recipe, section) = MONITORING.split_once("\n## What each line of INFO means\n").unwrap();
     let (_, table) = section.split_once("| line | means | worry when |\n|---|---|---|\n").unwrap();
     let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.split_once("` | "));
     let rows: Vec<_> = rows.map(|(name, _)| name).collect();
-    assert_eq!((rows.len(), rows.into_iter().collect::<HashSet<_>>()), (told.len(), told.clone()));
+    assert_eq!((rows.len(), rows.into_iter().collect::<HashSet<_>>()), (received.len(), received.clone()));
     for text in [section, ON_CALL, RUNNING] {
-        assert_eq!(names(text, "rlock_").difference(&told).count(), 0);
+        assert_eq!(names(text, "rlock_").difference(&received).count(), 0);
     }
-    let told: HashSet<_> = told.into_iter().map(|name| in_prometheus(name).0).collect();
+    let received: HashSet<_> = received.into_iter().map(|name| in_prometheus(name).0).collect();
     // Of redis_exporter's own metrics those that are used, as its version 1.88.0 names them.
     let exported = "redis_commands_duration_seconds_total redis_commands_total redis_errors_total redis_evicted_keys_total \
                     redis_instance_info redis_latency_spike_last redis_up redis_exporter redis_script_values redis_module_info";
     for text in [recipe, ALERTS, DASHBOARD] {
-        assert_eq!(names(text, "rlock_").difference(&told).count(), 0, "the recipe yields no such name");
+        assert_eq!(names(text, "rlock_").difference(&received).count(), 0, "the recipe yields no such name");
         assert_eq!(names(text, "redis_").difference(&exported.split_whitespace().collect()).count(), 0);
     }
 }

@@ -39,7 +39,7 @@ fn as_many_have_one_as_the_request_allows() {
     assert_eq!(client.expiry("k"), end_of(&mut client, "ann"), "the key ends with the last");
     assert_eq!(client.say("RLOCK.PACQUIRE k cid 900000 LIMIT 3"), Reply::Nil, "each is judged by its own limit");
     assert_eq!(client.expiry("k"), end_of(&mut client, "cid"));
-    assert!(client.say("RLOCK.PACQUIRE k dan 1000 LIMIT 1").as_int() > 0, "and nobody is thrown out by a lower one");
+    assert!(client.say("RLOCK.PACQUIRE k dan 1000 LIMIT 1").as_int() > 0, "and a lower one ends no hold");
 
     assert_eq!(client.say("RLOCK.RELEASE k cid"), Reply::Int(1));
     assert_eq!(client.say("RLOCK.RELEASE k cid"), Reply::Nil);
@@ -269,12 +269,12 @@ fn three_thousand_that_end_in_one_ms_admit_three_thousand() {
     let sets = (0..MANY).map(|number| format!("ZADD k {soon} h{number}"));
     client.say_all(sets);
     assert_eq!(client.figure("waiters"), 3_000);
-    let mut told: Vec<Event> = Vec::new();
-    wait_until("all are let in", || {
-        told.extend(ann.fetch(&format!("WAIT 100 ACK {}", told.last().map_or(0, |last| last.seq))));
-        told.len() == MANY
+    let mut received: Vec<Event> = Vec::new();
+    wait_until("all are granted", || {
+        received.extend(ann.fetch(&format!("WAIT 100 ACK {}", received.last().map_or(0, |last| last.seq))));
+        received.len() == MANY
     });
-    assert!(told.iter().enumerate().all(|(number, event)| event.ticket == format!("t{number}")), "in their order");
+    assert!(received.iter().enumerate().all(|(number, event)| event.ticket == format!("t{number}")), "in their order");
     assert_eq!(client.say("ZCARD k"), Reply::Int(3_001), "and the others are gone");
 }
 
@@ -285,9 +285,9 @@ fn an_event_says_when_the_permit_ends() {
     client.say_all(["holder 600000", "long 6000000"].map(|who| format!("RLOCK.PACQUIRE k {who} LIMIT 2")));
     ann.wait_for("RLOCK.PACQUIRE k ann 300000 LIMIT 2 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
-    let told = ann.call("WAIT 0");
-    assert_eq!(told.events(), [Event::granted(1, "1", None)]);
-    let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };
+    let received = ann.call("WAIT 0");
+    assert_eq!(received.events(), [Event::granted(1, "1", None)]);
+    let [ends_in] = received.grants_end_in()[..] else { panic!("{received:?}") };
     assert!((290_000..=300_000).contains(&ends_in), "{ends_in}");
     let again = client.say("RLOCK.PACQUIRE k ann 300000 LIMIT 3 WAIT 0 SESSION the-session-of-ann 1");
     assert!(again.as_error().starts_with("ERR ticket is in use"), "another limit: {again:?}");

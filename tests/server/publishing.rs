@@ -105,7 +105,7 @@ fn a_hand_over_is_published_where_its_lease_ends_sooner() {
     for (command, channel, message) in
         [("RLOCK.ACQUIRE", "redisson_lock__channel:{k}", "0"), ("RLOCK.WACQUIRE", "redisson_rwlock:{k}", "1")]
     {
-        for (lease, told) in [("600000", true), ("6000000", false)] {
+        for (lease, is_heard) in [("600000", true), ("6000000", false)] {
             let mut ear = Ear::on(&server, channel);
             client.run(&[command, "k", "ann", "3000000"]);
             let mut waiting = start_waiting(&server, &format!("{command} k bob {lease} WAIT 0"));
@@ -113,7 +113,7 @@ fn a_hand_over_is_published_where_its_lease_ends_sooner() {
             assert_eq!(waiting.receive(), Reply::Nil);
             assert_eq!(
                 ear.drain(&server, channel),
-                heard(told.then_some(message).as_slice(), &[]),
+                heard(is_heard.then_some(message).as_slice(), &[]),
                 "{command} {lease}"
             );
             client.say("RLOCK.RELEASE k bob");

@@ -83,8 +83,8 @@ fn tokens_come_in_the_order_of_the_keys() {
     client.say("RLOCK.RELEASE b ann ALL");
     assert_eq!(waiting.receive(), tokens([13, 23]));
     let mut short = start_waiting(&server, "RLOCK.MACQUIRE 2 a b cid 600000 WAIT 20 FENCED");
-    let told = short.receive();
-    assert!(matches!(told.as_list(), [Reply::Int(500_000..), Reply::Nil]), "{told:?}");
+    let received = short.receive();
+    assert!(matches!(received.as_list(), [Reply::Int(500_000..), Reply::Nil]), "{received:?}");
     let one = client.say("RLOCK.MACQUIRE 1 a bob 600000 FENCED");
     assert_eq!(one, list([Reply::Nil, list([Reply::Int(AHEAD + 14)])]), "of one lock as well");
     let mut waits_for_one = start_waiting(&server, "RLOCK.MACQUIRE 1 a dan 600000 WAIT 0 FENCED");
@@ -142,8 +142,8 @@ fn a_counter_that_breaks_meanwhile_ends_the_wait_with_none_held() {
     client.say("RLOCK.ACQUIRE a ann 600000");
     let mut waiting = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0 FENCED");
     client.say_all(["SET redisson_lock_token:{c} x", "RLOCK.RELEASE a ann"]);
-    let told = waiting.receive();
-    assert!(told.as_error().starts_with("ERR fencing counter"), "{told:?}");
+    let received = waiting.receive();
+    assert!(received.as_error().starts_with("ERR fencing counter"), "{received:?}");
     assert_eq!((client.keys(), client.figure("waiters")), (vec!["redisson_lock_token:{c}".to_owned()], 0));
 }
 
@@ -232,11 +232,11 @@ fn a_session_gets_one_event_with_the_shortest_lease() {
     client.say_all(["RLOCK.RELEASE a holder", "RLOCK.RELEASE b holder"]);
     // A lease that changes before the event is delivered.
     client.say("RLOCK.RENEW b ann 100000");
-    let told = ann.call("WAIT 0");
+    let received = ann.call("WAIT 0");
     let tokens = list([2, 7].map(|number| Reply::Int(AHEAD + number)));
     let event = Event { seq: 1, ticket: "1".to_owned(), outcome: "granted".to_owned(), value: tokens };
-    assert_eq!(told.events(), [event]);
-    let [ends_in] = told.grants_end_in()[..] else { panic!("{told:?}") };
+    assert_eq!(received.events(), [event]);
+    let [ends_in] = received.grants_end_in()[..] else { panic!("{received:?}") };
     assert!((90_000..=100_000).contains(&ends_in), "{ends_in}");
     assert_eq!(ann.ask(&format!("{ask} {more}"), "1"), text("WAITING"), "until it is acknowledged");
     assert_eq!(ann.fetch("ACK 1"), []);
@@ -275,7 +275,7 @@ fn an_unattended_set_is_skipped_and_comes_back() {
     let mut kept_out = start_waiting(&server, "RLOCK.ACQUIRE a bob 600000 WAIT 0");
     assert!(is_busy(&client.say("RLOCK.ACQUIRE a cid 600000")));
     ann.hang_up(&server);
-    assert_eq!(kept_out.receive(), Reply::Nil, "it keeps nothing for itself while nobody is there");
+    assert_eq!(kept_out.receive(), Reply::Nil, "it keeps nothing for itself while no session is there");
     client.say("RLOCK.RELEASE b holder");
     assert_eq!(client.say("RLOCK.ACQUIRE b bob 600000"), Reply::Nil);
     let mut behind = start_waiting(&server, "RLOCK.MACQUIRE 2 b a cid 600000 WAIT 0");
@@ -295,7 +295,11 @@ fn a_queue_counts_a_set_once_and_the_server_each_of_its_locks() {
     let _first = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c bob 600000 WAIT 0");
     let full = client.say("RLOCK.MACQUIRE 2 d a cid 600000 WAIT 0 MAX 1");
     assert!(full.as_error().starts_with("QUEUEFULL") && full.as_error().ends_with(": 1"), "{full:?}");
-    assert_eq!(client.say("RLOCK.MACQUIRE 2 d e cid 600000 WAIT 0 MAX 1"), Reply::Nil, "who can be let in is");
+    assert_eq!(
+        client.say("RLOCK.MACQUIRE 2 d e cid 600000 WAIT 0 MAX 1"),
+        Reply::Nil,
+        "every waiter that can be granted is"
+    );
     let _second = start_waiting(&server, "RLOCK.MACQUIRE 2 a b dan 600000 WAIT 0 MAX 2");
     let is_full = |reply: &Reply| reply.as_error().starts_with("QUEUEFULL") && reply.as_error().contains("max-waiters");
     assert!(is_full(&client.say("RLOCK.ACQUIRE a eve 600000 WAIT 0")), "three and two locks are five");
@@ -409,7 +413,7 @@ fn a_set_is_overtaken_four_times_at_most(scene: &mut Scene) {
     let mut bob = waits_for_both(scene);
     for number in 0..3 {
         assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil);
-        assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil, "who re-enters passes nobody");
+        assert_eq!(scene.say(&format!("RLOCK.ACQUIRE a p{number} 600000")), Reply::Nil, "a re-entry passes no waiter");
         assert_eq!(scene.say(&format!("RLOCK.RELEASE a p{number} ALL")), Reply::Int(1));
     }
     scene.say("RLOCK.ACQUIRE a last 600000");
@@ -418,7 +422,7 @@ fn a_set_is_overtaken_four_times_at_most(scene: &mut Scene) {
     assert_eq!((scene.keys(), scene.figure("waiters")), (vec!["b".to_owned()], 2), "now it is kept");
     for other in ["ACQUIRE a", "MACQUIRE 1 a", "MACQUIRE 2 c a"] {
         let reply = scene.say(&format!("RLOCK.{other} dan 600000"));
-        assert!((590_000..=600_000).contains(&reply.as_int()), "{other} is told when b can be free: {reply:?}");
+        assert!((590_000..=600_000).contains(&reply.as_int()), "{other} gets the time when b can be free: {reply:?}");
     }
     for kind in ["RACQUIRE a dan 600000", "PACQUIRE a dan 600000 LIMIT 1", "ACQUIRE a dan 600000 WAIT 1"] {
         assert!(scene.say(&format!("RLOCK.{kind}")).as_int() > 500_000, "{kind}");

@@ -26,9 +26,9 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
         client.say("RLOCK.ACQUIRE k holder 600000");
         session.wait_for("RLOCK.ACQUIRE k waiter 600000 WAIT 0 FENCED", "ticket");
         client.say(free);
-        let told = session.until_fetched(1);
+        let received = session.until_fetched(1);
         let next = counter(&mut client);
-        assert_eq!(told, [Event::granted(number, "ticket", Some(next))], "{free}: to a ticket");
+        assert_eq!(received, [Event::granted(number, "ticket", Some(next))], "{free}: to a ticket");
         assert!(given < next, "{free}: {next} after {given}");
         client.say("DEL k redisson_lock_token:{k}");
     }

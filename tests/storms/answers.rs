@@ -153,12 +153,12 @@ fn to_the_tickets_of_ten_sessions() {
         flight.answer();
         flight.scene.client.until_waiting(0);
         let grown = flight.grown();
-        let mut told = Vec::new();
-        wait_until("all are told", || {
-            told.extend(process.fetch());
-            told.len() >= count
+        let mut received = Vec::new();
+        wait_until("all are notified", || {
+            received.extend(process.fetch());
+            received.len() >= count
         });
-        assert!(told.iter().all(|event| event.outcome == "answered" && event.value == Reply::Nil));
+        assert!(received.iter().all(|event| event.outcome == "answered" && event.value == Reply::Nil));
         let figures = format!("{} KiB of memory, ", grown >> 10);
         storm.calm(&mut flight.scene).report(tickets::LONGEST_SILENCE, &figures);
         assert!(grown <= beside(length), "no copy for a ticket: {grown} bytes");

@@ -29,8 +29,8 @@ fn others_are_served(scene: &mut Scene, session: &mut Session) {
     assert_eq!(scene.client.say(&format!("RLOCK.ACQUIRE other holder {LEASE_MS}")), Reply::Nil);
     session.wait_for(&format!("RLOCK.ACQUIRE other ann {LEASE_MS} WAIT 0"), "1");
     assert_eq!(scene.client.say("RLOCK.RELEASE other holder"), Reply::Int(1));
-    let told = session.until_fetched(1);
-    assert_eq!((told[0].ticket.as_str(), told[0].outcome.as_str()), ("1", "granted"));
+    let received = session.until_fetched(1);
+    assert_eq!((received[0].ticket.as_str(), received[0].outcome.as_str()), ("1", "granted"));
     assert_eq!(scene.client.say("RLOCK.RELEASE other ann"), Reply::Int(1));
 }
 
@@ -61,7 +61,7 @@ fn one_that_never_reads_its_events() {
     }
     wait_until("all times are up", || scene.client.figure("waiters") == 0);
     let grown = used_memory(&mut scene) - before;
-    let figures = format!("{} KB for {asked} events that nobody read, ", grown / 1_000);
+    let figures = format!("{} KB for {asked} unread events, ", grown / 1_000);
     assert!(grown < BYTES_PER_TICKET * as_i64(most), "{figures}");
     // It is full, and others wait as they would without sessions.
     let mut blocked = start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate bob {LEASE_MS} WAIT 0"));
@@ -116,7 +116,7 @@ fn one_that_reads_a_byte_now_and_then() {
     wait_until("its time is over", || scene.client.figure("sessions") == 1);
     scene.client.until_waiting(0);
     storm.calm(&mut scene).report(LONGEST_SILENCE, "");
-    assert_eq!(scene.client.say("DBSIZE"), Reply::Int(20 + unread), "what it was told stays its own");
+    assert_eq!(scene.client.say("DBSIZE"), Reply::Int(20 + unread), "what it was granted stays its own");
 }
 
 #[test]

@@ -47,12 +47,12 @@ fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
     let seen = storm.pass(scene);
     let ends = scene.client.say_all((0..scene.size()).map(|number| format!("PEXPIRETIME {}", key(number))));
     // The remaining lease in a reply shows when it was read.
-    let told: Vec<_> = scene
+    let received: Vec<_> = scene
         .answers()
         .zip(&ends)
         .map(|(answer, end)| end.as_int() - answer.reply.as_ref().unwrap().as_int())
         .collect();
-    let (soonest, slowest) = (told.iter().min().unwrap() - time_is_up, told.iter().max().unwrap() - time_is_up);
+    let (soonest, slowest) = (received.iter().min().unwrap() - time_is_up, received.iter().max().unwrap() - time_is_up);
     let late = seen.lateness(time_is_up, moment_ms + LATE_MS, time_is_up + slowest);
     let figures = format!("all within {moment_ms} ms, the last answered {slowest} ms after the first was due, ");
     seen.report(LONGEST_SILENCE, &figures);

@@ -36,7 +36,7 @@ fn a_batch_that_hangs_up() {
     wait_for_the_gate(&mut scene);
     hang_up(&mut scene, "a batch hangs up at one lock");
     assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
-    assert_eq!(scene.client.keys(), [""; 0], "nobody is there to be granted it");
+    assert_eq!(scene.client.keys(), [""; 0], "no waiter is there to be granted it");
 }
 
 #[test]

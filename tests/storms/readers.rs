@@ -72,6 +72,6 @@ fn assert_in_order_and_time(client: &mut Client, readers: &[String], freed: i64,
     let late = seen.lateness(freed, LATE_MS, last);
     seen.report(LONGEST_SILENCE, &format!("the last is in after {} ms, ", last - freed));
     assert!(granted[0] >= freed, "each has a hold of its own");
-    assert!(granted.is_sorted(), "they are let in in the queue's order");
-    assert!(late <= 0, "the last is let in {late} ms later than it may be");
+    assert!(granted.is_sorted(), "they are granted in the queue's order");
+    assert!(late <= 0, "the last is granted {late} ms later than it may be");
 }

@@ -58,27 +58,27 @@ impl Process {
     pub fn fetch(&mut self) -> Vec<Event> {
         let calls = self.sessions.iter().map(|(name, read)| format!("RLOCK.EVENTS {name} ACK {read}"));
         let replies = self.client.say_all(calls.collect::<Vec<_>>());
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         for (reply, (name, read)) in replies.iter().zip(&mut self.sessions) {
             for event in reply.events() {
-                assert_eq!(event.seq, *read + 1, "{name} is told of each of its events once, oldest first");
+                assert_eq!(event.seq, *read + 1, "{name} gets each of its events once, oldest first");
                 *read = event.seq;
-                told.push(event);
+                received.push(event);
             }
         }
-        told
+        received
     }
 
     /// Reads until this many tickets are granted. Returns their events in order.
     pub fn until_granted(&mut self, count: usize) -> Vec<Event> {
-        let mut told = Vec::new();
-        wait_until("all are told", || {
-            told.extend(self.fetch());
-            told.len() >= count
+        let mut received = Vec::new();
+        wait_until("all are notified", || {
+            received.extend(self.fetch());
+            received.len() >= count
         });
-        assert_eq!(told.len(), count);
-        assert!(told.iter().all(|event| event.outcome == "granted"));
-        told
+        assert_eq!(received.len(), count);
+        assert!(received.iter().all(|event| event.outcome == "granted"));
+        received
     }
 }
 
@@ -107,9 +107,9 @@ fn of_ten_sessions_for_one_lock() {
         // Only the holder of the lock can release it: so each of them had it when its turn came.
         let released = scene.client.say_all(holders.map(|holder| format!("RLOCK.RELEASE gate {holder}")));
         assert!(released.iter().all(|reply| *reply == Reply::Int(1)), "none was passed over");
-        let mut told = process.until_granted(last - first);
-        told.sort_unstable_by_key(number_of);
-        for event in &told {
+        let mut received = process.until_granted(last - first);
+        received.sort_unstable_by_key(number_of);
+        for event in &received {
             let before = std::mem::replace(&mut token, event.value.as_int());
             assert!(before < token, "the tokens are in the order of coming: {token} after {before}");
         }
@@ -128,8 +128,8 @@ fn of_ten_sessions_for_as_many_locks() {
     process.wait(count, |number| format!("RLOCK.ACQUIRE gate:{number} waiter {LEASE_MS}"));
     let storm = scene.storm_of(&format!("{count} tickets"), "ten sessions wait for as many locks");
     assert!(is_ok(&scene.client.say("FLUSHALL")));
-    let told = process.until_granted(count);
-    let tickets: HashSet<_> = told.iter().map(number_of).collect();
+    let received = process.until_granted(count);
+    let tickets: HashSet<_> = received.iter().map(number_of).collect();
     assert_eq!(tickets.len(), count, "each is granted once");
     storm.calm(&mut scene).report(LONGEST_SILENCE, "");
     assert_eq!(scene.client.say("DBSIZE"), Reply::Int(as_i64(count)));
@@ -148,9 +148,9 @@ fn of_one_session_that_all_read() {
     scene.client.until_waiting(as_i64(count) + 1);
     let storm = scene.storm_of(&format!("{count} tickets"), "a writer leaves readers of one session");
     assert_eq!(scene.client.say("RLOCK.RELEASE gate holder"), Reply::Int(1));
-    let told = process.until_granted(count);
+    let received = process.until_granted(count);
     storm.calm(&mut scene).report(LONGEST_SILENCE, "");
-    assert!(told.iter().map(number_of).is_sorted(), "they are let in in the order of coming");
+    assert!(received.iter().map(number_of).is_sorted(), "they are granted in the order of coming");
     assert_eq!(scene.client.say("HLEN gate"), Reply::Int(as_i64(count) + 1), "all are in, beside the mode");
     assert_eq!(scene.client.figure("waiters"), 1, "the writer waits behind them");
 }

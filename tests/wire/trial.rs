@@ -277,7 +277,7 @@ fn takes_time(command: &Command) -> bool {
 
 /// Sessions are ended as often as there are any.
 fn until_none_wait(referee: &mut Connection) {
-    wait_until("nobody waits", || {
+    wait_until("no waiters are left", || {
         let Frame::List(sessions) = referee.say("RLOCK.SESSIONS COUNT 10000") else { panic!("a list of sessions") };
         for session in sessions {
             let pairs = session.pairs().expect("a map");

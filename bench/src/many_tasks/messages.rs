@@ -36,8 +36,9 @@ impl Messages {
         for channel in channels.values() {
             subscriber.subscribe(&channel.name).await?;
         }
-        let told = channels.values().map(|channel| (channel.name.clone(), Arc::clone(&channel.message))).collect();
-        tokio::spawn(listen(subscriber.into_on_message(), told));
+        let by_channel =
+            channels.values().map(|channel| (channel.name.clone(), Arc::clone(&channel.message))).collect();
+        tokio::spawn(listen(subscriber.into_on_message(), by_channel));
         Ok(Self { channels })
     }
 
@@ -53,9 +54,9 @@ impl Messages {
 }
 
 /// Until the server is gone.
-async fn listen(mut messages: PubSubStream, told: HashMap<String, Arc<Notify>>) {
+async fn listen(mut messages: PubSubStream, by_channel: HashMap<String, Arc<Notify>>) {
     while let Some(message) = messages.next().await {
-        if let Some(waiting) = told.get(message.get_channel_name()) {
+        if let Some(waiting) = by_channel.get(message.get_channel_name()) {
             waiting.notify_one();
         }
     }

@@ -35,7 +35,7 @@ fn a_lock_of_each_kind_is_handed_on_and_released() {
         (&["--slots", "4", "gpu"], "rlock1/permit/600000/4/-/", "/gpu", "gpu none"),
         (&["--all", "--token", "one,two"], "rlock1/several/600000/0/1,1/", "/one/two", "one,two 1,1"),
     ];
-    for (lock, begin, end, told) in kinds {
+    for (lock, begin, end, printed) in kinds {
         let text = detached(&server, lock);
         assert!(text.starts_with(begin) && text.ends_with(end), "{text}");
         let key = lock.last().unwrap().split(',').next().unwrap();
@@ -45,7 +45,7 @@ fn a_lock_of_each_kind_is_handed_on_and_released() {
         let mut command = adopts(&server, &place, &text, line);
         // That of another lock, under which it runs.
         command.env("RLOCK_TOKEN", "7");
-        assert_eq!(run(command).succeeded(), format!("{told}\nnone\n"));
+        assert_eq!(run(command).succeeded(), format!("{printed}\nnone\n"));
         assert!(!exists(&mut client, key), "{text}");
     }
 }
@@ -76,9 +76,9 @@ fn the_text_is_read_from_stdin_or_a_file() {
         std::fs::write(place.file("text"), format!("{}\nhello\n", detached(&server, &["key"]))).unwrap();
         let mut command = place.of(rlock(&server, &["adopt", "--text-file", text_file, "cat"]));
         command.stdin(File::open(place.file("text")).unwrap());
-        let told = run(command).succeeded().to_owned();
+        let printed = run(command).succeeded().to_owned();
         assert!(!exists(&mut client, "key"));
-        told
+        printed
     };
     assert_eq!(from("-"), "hello\n");
     assert!(from("text").ends_with("/key\nhello\n"), "CMD has its whole input");

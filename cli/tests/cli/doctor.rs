@@ -26,10 +26,10 @@ fn doctor_at(url: &str) -> Command {
 fn examined(command: Command) -> (i32, Vec<Value>) {
     let ended = run(command);
     assert_eq!(ended.errors, "", "{ended:?}");
-    let told: Value = serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
-    assert_eq!(told["fine"], Value::Bool(ended.code() == 0), "{ended:?}");
-    assert!(told["servers"].as_array().is_some_and(|servers| !servers.is_empty()), "{ended:?}");
-    (ended.code(), told["findings"].as_array().unwrap().clone())
+    let report: Value = serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    assert_eq!(report["fine"], Value::Bool(ended.code() == 0), "{ended:?}");
+    assert!(report["servers"].as_array().is_some_and(|servers| !servers.is_empty()), "{ended:?}");
+    (ended.code(), report["findings"].as_array().unwrap().clone())
 }
 
 fn of_level<'a>(findings: &'a [Value], level: &str) -> Vec<&'a str> {
@@ -85,10 +85,18 @@ fn in_short_it_shows_what_is_there_and_what_is_wrong() {
     for words in ["1 master, 1 waiting for 1 lock, 2 held", "  master ", "  0.1.0\n", "\nnothing is wrong\n"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    let told: Value = serde_json::from_str(run(rlock(&server, &["status", "--json"])).succeeded()).unwrap();
-    assert_eq!((&told["fine"], &told["waiters"], &told["held"]), (&true.into(), &1.into(), &2.into()), "{told}");
-    assert_eq!((&told["locks_with_waiters"], &told["held_is_all"]), (&1.into(), &true.into()), "{told}");
-    assert_eq!((&told["servers"][0]["module"], &told["findings"]), (&"0.1.0".into(), &Value::Array(vec![])), "{told}");
+    let report: Value = serde_json::from_str(run(rlock(&server, &["status", "--json"])).succeeded()).unwrap();
+    assert_eq!(
+        (&report["fine"], &report["waiters"], &report["held"]),
+        (&true.into(), &1.into(), &2.into()),
+        "{report}"
+    );
+    assert_eq!((&report["locks_with_waiters"], &report["held_is_all"]), (&1.into(), &true.into()), "{report}");
+    assert_eq!(
+        (&report["servers"][0]["module"], &report["findings"]),
+        (&"0.1.0".into(), &Value::Array(vec![])),
+        "{report}"
+    );
     set(&server, "appendonly no");
     let status = run(rlock(&server, &["status"]));
     assert_eq!(status.code(), 1, "{status:?}");

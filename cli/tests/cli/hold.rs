@@ -18,8 +18,8 @@ fn it_is_held_and_renewed_until_a_signal_comes() {
         let holder = client.hash("key")[0].0.clone();
         held.signal(name);
         let ended = held.end();
-        let told = ended.succeeded().to_owned();
-        assert!(told.starts_with(&format!("RLOCK_HOLDER={holder}\n")) && holder.starts_with("ann:"), "{told}");
+        let printed = ended.succeeded().to_owned();
+        assert!(printed.starts_with(&format!("RLOCK_HOLDER={holder}\n")) && holder.starts_with("ann:"), "{printed}");
         assert!(!exists(&mut client, "key"));
     }
 }

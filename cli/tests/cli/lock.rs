@@ -32,15 +32,15 @@ fn it_stays_held_until_it_is_unlocked_and_prints_the_holder() {
     ] {
         let place = Place::new();
         let ended = run(script(&server, &place, "rlock lock --token --lease 10m key"));
-        let told = ended.succeeded().to_owned();
+        let printed = ended.succeeded().to_owned();
         let holder = holder_of(&mut client, "key");
         let token = client.say("GET redisson_lock_token:{key}").as_text().to_owned();
         let lines = format!("RLOCK_HOLDER={holder}\nRLOCK_TOKEN={token}\nexport RLOCK_HOLDER RLOCK_TOKEN\n");
-        assert_eq!(told, lines);
+        assert_eq!(printed, lines);
         let left = client.expiry("key") - client.time_ms();
         assert!((540_000..=600_000).contains(&left), "{left}");
         let mut unlock = script(&server, &place, unlock);
-        unlock.env("held", told.trim_end());
+        unlock.env("held", printed.trim_end());
         assert_eq!(run(unlock).succeeded(), "");
         assert!(!exists(&mut client, "key"));
     }

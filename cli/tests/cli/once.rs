@@ -273,10 +273,10 @@ fn a_server_that_is_gone_at_the_end_is_named_and_not_waited_for_after_a_signal()
     place.mark("end");
     wait_until("CMD has ended", || crate::support::children(&running).is_empty());
     running.signal("TERM");
-    let told = Instant::now();
+    let signalled = Instant::now();
     let ended = running.end();
     assert_eq!((ended.code(), ended.output.as_str()), (0, "answer\n"));
-    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(5), "{:?}", signalled.elapsed());
     ended.said(&["key: no server has replied yet", "in 30.0s"]);
 }
 

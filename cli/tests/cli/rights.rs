@@ -80,8 +80,8 @@ fn waited_for(server: &Server, client: &mut Client) -> (i32, bool) {
     let mut waits = start(app(server, &["lock", "--lease", "1m", "app:key"]));
     wait_until("it waits, or ends", || client.figure("waiters") == 1 || !waits.is_running());
     client.say("RLOCK.RELEASE app:key somebody");
-    let told = client.say("ACL LOG");
-    wait_until("it ends, or is refused", || !waits.is_running() || client.say("ACL LOG") != told);
+    let log = client.say("ACL LOG");
+    wait_until("it ends, or is refused", || !waits.is_running() || client.say("ACL LOG") != log);
     let ended = waits.end();
     client.say("DEL app:key");
     client.until_waiting(0);

@@ -136,7 +136,7 @@ fn a_lock_is_released_if_cmd_does_not_start() {
     let at = program.windows(4).position(|bytes| bytes == b"/ld-").expect("a program with a loader");
     let program = [&program[..at], b"/no-", &program[at + 4..]].concat();
     executable(&place, "program", &program);
-    run(place.of(rlock(&server, &["run", "key", "--", "./program"]))).failed(126, &["./program", "loader, is missing"]);
+    run(place.of(rlock(&server, &["run", "key", "--", "./program"]))).failed(126, &["./program", "loader is missing"]);
     assert!(!exists(&mut server.client(), "key"));
 }
 
@@ -246,7 +246,7 @@ fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
 /// The id of the only connection that waits for events.
 fn polling(client: &mut Client) -> String {
     let mut id = None;
-    wait_until("somebody waits for events", || {
+    wait_until("a session waits for events", || {
         let list = client.say("CLIENT LIST");
         let line = list.as_text().lines().find(|line| line.contains("cmd=rlock.events") && line.contains("flags=b"));
         id = line.and_then(|line| line.split([' ', '=']).nth(1)).map(str::to_owned);

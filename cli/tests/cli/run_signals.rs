@@ -134,9 +134,9 @@ fn a_signal_after_cmd_ends_the_wait_for_a_dead_server() {
         wait_until("CMD has ended", || children(&running).is_empty());
         running.signal("USR1");
         running.signal(name);
-        let told = Instant::now();
+        let signalled = Instant::now();
         running.end().failed(7, &["key: not released", "sh had ended before its lease", "in 10m00s at most"]);
-        assert!(told.elapsed() < Duration::from_secs(5), "{name}: {:?}", told.elapsed());
+        assert!(signalled.elapsed() < Duration::from_secs(5), "{name}: {:?}", signalled.elapsed());
     }
 }
 

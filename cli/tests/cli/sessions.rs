@@ -18,10 +18,10 @@ fn sessions_are_listed_and_ended() {
     wait_until("it is open", || client.figure("sessions") == 1);
     let wait = ["RLOCK.ACQUIRE", "key", "me", "600000", "WAIT", "0", "SESSION", "a-session-of-somebody", "1"];
     assert_eq!(client.run(&wait), text("WAITING"));
-    let told = json_of(&server);
-    let [session] = &told.as_array().unwrap()[..] else { panic!("{told}") };
-    assert_eq!((&session["session"], &session["user"]), (&"a-sessio".into(), &"default".into()), "{told}");
-    assert_eq!((&session["tickets"], &session["events"]), (&1.into(), &0.into()), "{told}");
+    let listed = json_of(&server);
+    let [session] = &listed.as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!((&session["session"], &session["user"]), (&"a-sessio".into(), &"default".into()), "{listed}");
+    assert_eq!((&session["tickets"], &session["events"]), (&1.into(), &0.into()), "{listed}");
     let id = session["id"].to_string();
     let listed = run(rlock(&server, &["sessions"])).succeeded().to_owned();
     let rows: Vec<_> = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();

@@ -257,7 +257,7 @@ fn held_locks_without_waiters_are_shown_on_request() {
     assert_eq!(calls(&mut client, "scan"), 0, "no look through all keys was requested");
     terminal.press("h");
     terminal.wait_until("all", |screen| keys(screen) == ["web:mails", "orders:42", "idle"]);
-    terminal.wait_until("who holds it", |screen| row(screen, "idle")[1..5] == ["somebody", "0", "-", "-"]);
+    terminal.wait_until("the holder", |screen| row(screen, "idle")[1..5] == ["somebody", "0", "-", "-"]);
     terminal.wait_for("held without a waiter: 1\n");
     taken(&mut client, "later");
     terminal.wait_until("a new one", |screen| keys(screen) == ["web:mails", "orders:42", "idle", "later"]);

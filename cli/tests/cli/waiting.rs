@@ -125,13 +125,13 @@ fn changes_are_shown_again_at_longer_intervals() {
     let mut command = program("sh", &["-c", &script]);
     command.env("RLOCK_URL", url(&server));
     let mut waiting = start(place.of(command));
-    let told = || place.lines("log");
-    wait_until("it is told", || told().len() == 1);
-    let told_at = Instant::now();
+    let printed = || place.lines("log");
+    wait_until("it is reported", || printed().len() == 1);
+    let shown_at = Instant::now();
     drop(first);
-    wait_until("it is told again", || told().len() == 2);
-    assert!(told_at.elapsed() > Duration::from_secs(5), "{:?}", told());
-    assert!(told()[0].contains("2nd of 2 in line") && told()[1].contains("1st of 1 in line"), "{:?}", told());
+    wait_until("it is printed again", || printed().len() == 2);
+    assert!(shown_at.elapsed() > Duration::from_secs(5), "{:?}", printed());
+    assert!(printed()[0].contains("2nd of 2 in line") && printed()[1].contains("1st of 1 in line"), "{:?}", printed());
     assert!(waiting.is_running());
     waiting.signal("TERM");
 }

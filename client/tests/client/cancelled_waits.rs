@@ -62,8 +62,8 @@ async fn ten_thousand_waits_that_end_cost_no_connection_little_memory_and_few_re
     let requests = calls(&mut client, "rlock.cancel") + calls(&mut client, "rlock.release");
     let more_connections = connections(&mut client) - connections_before;
     let all = AT_ONCE * ROUNDS;
-    let told = format!("{all} waits: {requests} requests to leave, {more_connections} connections");
-    assert!(requests <= all * REQUESTS_PER_WAIT && more_connections <= CONNECTIONS_MAX, "{told}");
+    let summary = format!("{all} waits: {requests} requests to leave, {more_connections} connections");
+    assert!(requests <= all * REQUESTS_PER_WAIT && more_connections <= CONNECTIONS_MAX, "{summary}");
     assert_eq!(client.figure("grants"), 1, "the lock was another holder's all the time");
     client.say("RLOCK.RELEASE orders:42 other");
     until_nothing_is_left(&mut client, "orders:42").await;

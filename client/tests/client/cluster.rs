@@ -281,7 +281,7 @@ async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     let expiry = moving.target.expiry(&key);
     until("it is renewed there", || moving.target.expiry(&key) > expiry).await;
     let now = Instant::now();
-    assert!(now + guard.remaining() <= vouched_until, "nobody has confirmed that");
+    assert!(now + guard.remaining() <= vouched_until, "no replica has confirmed that");
     until("it is lost", || guard.is_lost()).await;
     cluster.replicas[1].thaw();
 }

@@ -20,8 +20,8 @@ async fn answers_are_as_they_are() {
     ask(&["HSET", "hash", "field", "value"]).await;
     assert_eq!(ask(&["HGETALL", "hash"]).await, Reply::List(vec![text("field"), text("value")]));
     let mixed = "return {1, 'a', {err = 'ODD one'}, false, {}}";
-    let told = vec![Reply::Int(1), text("a"), Reply::Error("ODD one".to_owned()), Reply::Nil, Reply::List(vec![])];
-    assert_eq!(ask(&["EVAL", mixed, "0"]).await, Reply::List(told));
+    let replies = vec![Reply::Int(1), text("a"), Reply::Error("ODD one".to_owned()), Reply::Nil, Reply::List(vec![])];
+    assert_eq!(ask(&["EVAL", mixed, "0"]).await, Reply::List(replies));
     let bytes: [&[u8]; 3] = [b"SET", b"\xff\0\r\n", b"\xfe"];
     locks.command(b"\xff\0\r\n", &bytes).await.unwrap();
     assert_eq!(locks.command("key", &[&b"GET"[..], bytes[1]]).await.unwrap(), Reply::Text(vec![0xfe]));

@@ -144,7 +144,7 @@ fn a_child_may_have_a_client_of_its_own() {
         };
         runtime().block_on(async { tokio::time::timeout(SOON * 5, works).await }).is_ok_and(|it| it.unwrap_or(false))
     });
-    wait_until("the child has given it back", || !exists(&mut client, "b"));
+    wait_until("the child has released it", || !exists(&mut client, "b"));
     runtime().block_on(guard.release()).unwrap();
 }
 

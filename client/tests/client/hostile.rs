@@ -89,7 +89,7 @@ async fn a_server_that_never_ends_its_first_answer_is_given_up() {
     for words in ENDLESS {
         let server = Hostile::start(false, words);
         let connected = timeout(PATIENCE, options().connect_to(server.address.as_str())).await;
-        connected.expect("it is given up in time").expect_err("it has let nobody in");
+        connected.expect("it is given up in time").expect_err("it has granted nothing");
         assert!(server.sent() < SENT_MAX, "{} bytes were read", server.sent());
     }
 }

@@ -39,7 +39,7 @@ async fn is_kept<T>(call: impl AsyncFn() -> (Duration, Result<T, Error>)) {
     let mut all = Vec::new();
     for _ in 0..TRIES {
         let (late, result) = call().await;
-        let Err(error) = result else { panic!("nobody could answer") };
+        let Err(error) = result else { panic!("no server could answer") };
         assert!(error.is_timeout() || error.is_unavailable(), "{error}");
         if late <= LATENESS {
             return;

@@ -92,7 +92,7 @@ async fn released_while_frozen(options: Options, time: Duration) -> Vec<Result<(
     server.freeze();
     let releases: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
     let began = Instant::now();
-    until("it has stood still for long enough", || began.elapsed() > time).await;
+    until("it has stalled for long enough", || began.elapsed() > time).await;
     server.thaw();
     let released = join_all(releases).await.into_iter().map(Result::unwrap).collect();
     until("nothing is left", || server.client().keys().is_empty()).await;
@@ -175,7 +175,7 @@ async fn a_loss_names_a_server_that_comes_back_without_the_module() {
 fn expect_not_renewed(loss: &Loss, kind: ErrorKind, code: Option<&str>) {
     let Loss::NotRenewed(error) = loss else { panic!("{loss:?}") };
     assert_eq!((error.kind(), error.code()), (kind, code), "{error}");
-    let told = loss.to_string();
-    let words = told.strip_prefix("the lease could not be renewed: ").expect("why");
+    let text_of_loss = loss.to_string();
+    let words = text_of_loss.strip_prefix("the lease could not be renewed: ").expect("why");
     assert!(error.to_string().ends_with(words), "{loss}");
 }

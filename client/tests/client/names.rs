@@ -38,8 +38,8 @@ async fn without_a_name_it_is_host_and_process() {
     let guard = locks.lock("orders:42").acquire().await.unwrap();
     assert_begins(&guard, &host_and_process());
     assert_eq!(guard.holder(), format!("{}:1", locks.identity()));
-    let told = client.say("RLOCK.INSPECT orders:42");
-    assert!(told.words().iter().any(|word| word.starts_with(&host_and_process())), "{told:?}");
+    let seen = client.say("RLOCK.INSPECT orders:42");
+    assert!(seen.words().iter().any(|word| word.starts_with(&host_and_process())), "{seen:?}");
     let name = format!("rlock:{}", host_and_process());
     until_listed(&mut client, &name, 1).await;
     let list = client.say("CLIENT LIST");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Within a time that is longer than any patience.
-async fn told(wait: impl Future<Output = Result<(), Error>>) -> Error {
-    timeout(Duration::from_secs(15), wait).await.expect("it is told at last").unwrap_err()
+async fn error_of(wait: impl Future<Output = Result<(), Error>>) -> Error {
+    timeout(Duration::from_secs(15), wait).await.expect("it is reported at last").unwrap_err()
 }
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn an_older_module_is_named() {
     server.client().say("RLOCK.ACQUIRE a other 600000");
     let network = Proxy::to(&server);
     network.make_the_server_older();
-    let error = told(async { Locks::connect(network.url()).await?.lock("a").acquire().await.map(drop) }).await;
+    let error = error_of(async { Locks::connect(network.url()).await?.lock("a").acquire().await.map(drop) }).await;
     // By its name, to see whether it has its own kind.
     let kind = format!("{:?}", error.kind());
     assert!(["ModuleMissing", "ModuleTooOld"].contains(&kind.as_str()), "{kind}: {error}");
@@ -39,7 +39,7 @@ async fn a_user_without_the_right_gets_an_error() {
     client.say("RLOCK.ACQUIRE a other 600000");
     client.say("ACL SETUSER app on >secret ~* +@all -rlock.events");
     let locks = Locks::connect(format!("{}?user=app&pass=secret", url(&server))).await.unwrap();
-    let error = told(async { locks.lock("a").acquire().await.map(drop) }).await;
+    let error = error_of(async { locks.lock("a").acquire().await.map(drop) }).await;
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert!(error.to_string().contains("NOPERM"), "{error}");
     assert!(error.to_string().to_lowercase().contains("rlock.events"), "{error}");
@@ -55,7 +55,7 @@ async fn a_server_with_too_many_gives_an_error() {
         client.say("RLOCK.ACQUIRE a other 600000");
         assert_eq!(client.run(&["CONFIG", "SET", limit, "0"]).as_text(), "OK");
         let locks = locks_on(&server).await;
-        let error = told(async { locks.lock("a").acquire().await.map(drop) }).await;
+        let error = error_of(async { locks.lock("a").acquire().await.map(drop) }).await;
         assert!(error.is_queue_full(), "{limit}: {error}");
         assert!(error.to_string().contains(limit), "{error} should name {limit}");
     }

@@ -33,14 +33,14 @@ async fn a_server_that_takes_no_more_clients_is_quoted() {
         client.say("CLIENT KILL TYPE normal SKIPME yes");
         expect_words(&lock.try_acquire().await.unwrap_err(), FULL);
         expect_words(&lock.acquire_timeout(LIMIT).await.unwrap_err(), FULL);
-        expect_words(&timeout(LONG, lock.acquire()).await.expect("it is told at last").unwrap_err(), FULL);
+        expect_words(&timeout(LONG, lock.acquire()).await.expect("it is reported at last").unwrap_err(), FULL);
         expect_words(&Locks::connect(address).await.unwrap_err(), FULL);
     }
     // There is room for one connection, and a wait needs another.
     client.say("RLOCK.ACQUIRE a other 600000");
     client.say("CONFIG SET maxclients 2");
     let locks = Locks::options().patience(LIMIT).connect_to(url(&server)).await.unwrap();
-    let error = timeout(LONG, locks.lock("a").acquire()).await.expect("it is told at last").unwrap_err();
+    let error = timeout(LONG, locks.lock("a").acquire()).await.expect("it is reported at last").unwrap_err();
     expect_words(&error, FULL);
 }
 

@@ -58,7 +58,7 @@ fn a_guard_that_is_dropped_without_a_runtime_is_released() {
     let locks = opened_elsewhere(&server);
     let guard = runtime().block_on(locks.lock("a").fixed_lease(Duration::from_secs(600)).acquire()).unwrap();
     drop(guard);
-    wait_until("it is given back", || !exists(&mut client, "a"));
+    wait_until("it is released", || !exists(&mut client, "a"));
     runtime().block_on(settled(&locks));
 }
 
@@ -72,7 +72,7 @@ fn a_wait_leaves_the_queue_with_its_runtime() {
     waits_in.block_on(async { drop(waits_for(locks.lock("a"))) });
     wait_until("it waits", || client.figure("waiters") == 1);
     drop(waits_in);
-    wait_until("nobody waits", || client.figure("waiters") == 0);
+    wait_until("no waiters are left", || client.figure("waiters") == 0);
     client.say("RLOCK.RELEASE a other");
     assert!(!exists(&mut client, "a"));
 }

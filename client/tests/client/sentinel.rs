@@ -66,8 +66,8 @@ async fn a_master_that_is_down_is_waited_for_as_long_as_the_caller_waits() {
         async move { lock.acquire_timeout(Duration::from_secs(600)).await }
     });
     let is_down = || {
-        let told = watched.sentinels[0].client().say(&format!("SENTINEL MASTER {}", Watched::NAME));
-        told.words().chunks(2).any(|pair| pair[0] == "flags" && pair[1].contains("s_down"))
+        let master = watched.sentinels[0].client().say(&format!("SENTINEL MASTER {}", Watched::NAME));
+        master.words().chunks(2).any(|pair| pair[0] == "flags" && pair[1].contains("s_down"))
     };
     until("they know that it is down", is_down).await;
     let impatient = locks.lock("orders:43").acquire().await.unwrap_err();

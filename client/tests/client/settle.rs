@@ -33,7 +33,7 @@ async fn releases_in_the_background_can_be_waited_for() {
     }
     server.freeze();
     drop(taken);
-    assert!(tokio::time::timeout(Duration::from_millis(100), locks.settle()).await.is_err(), "nobody has answered");
+    assert!(tokio::time::timeout(Duration::from_millis(100), locks.settle()).await.is_err(), "no server has answered");
     server.thaw();
     locks.settle().await;
     until_nothing_is_left(&mut client, "key").await;

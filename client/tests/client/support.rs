@@ -54,7 +54,7 @@ pub fn waits_for(lock: Lock) -> JoinHandle<Result<Guard, Error>> {
 /// # Panics
 /// If that does not happen.
 pub async fn settled(locks: &Locks) {
-    tokio::time::timeout(PATIENCE, locks.settle()).await.expect("all is given back");
+    tokio::time::timeout(PATIENCE, locks.settle()).await.expect("everything is released");
 }
 
 /// Until so many wait on the server.
@@ -64,7 +64,7 @@ pub async fn until_waiting(client: &mut Client, count: i64) {
 
 /// Until the lock has neither a holder nor waiters.
 pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
-    until("nobody waits and nobody holds", || client.figure("waiters") == 0 && !exists(client, key)).await;
+    until("no waiter and no holder is left", || client.figure("waiters") == 0 && !exists(client, key)).await;
 }
 
 /// A client that keeps trying to get a lock that another client holds.

@@ -93,8 +93,8 @@ async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
         };
         let error = run(guard, STEPS / RUNS, Duration::ZERO, &record, stalls).await.unwrap_err();
         assert!(error.is_lost(), "{error}");
-        assert_eq!(record.too_many.get(), 0, "it stood still at step {stalls_at}");
-        assert!(record.taken.get() <= stalls_at + 1, "{} steps, and it stood still at {stalls_at}", record.taken.get());
+        assert_eq!(record.too_many.get(), 0, "it stalled at step {stalls_at}");
+        assert!(record.taken.get() <= stalls_at + 1, "{} steps, and it stalled at {stalls_at}", record.taken.get());
     }
 }
 
@@ -166,7 +166,7 @@ async fn dropped_work_ends_before_the_lock_is_released() {
             ended = works => panic!("it has no end: {ended:?}"),
             () = until("it works", || has_begun.load(SeqCst)) => {}
         }
-        assert!(was_held.load(SeqCst), "the lock was given back before");
+        assert!(was_held.load(SeqCst), "the lock was released before");
         until_nothing_is_left(&mut client, "a").await;
     }
 }
@@ -218,5 +218,5 @@ async fn work_that_panics_releases_the_lock() {
     let work = tokio::spawn(guard.run(async { panic!("as this test wants it") }));
     let ended: Result<Result<(), Error>, _> = work.await;
     assert!(ended.unwrap_err().is_panic());
-    until("it is given back", || !exists(&mut client, "a")).await;
+    until("it is released", || !exists(&mut client, "a")).await;
 }

@@ -92,7 +92,7 @@ def test_the_end_releases_and_does_not_wait(green, redis):
         waits = [spawn(lambda: locks.lock("k").acquire()) for _ in range(3)]
         until(lambda: waiting() == 3)
     """)
-    until("nobody waits", lambda: redis.info("rlock")["rlock_waiters"] == 0)
+    until("no waiters are left", lambda: redis.info("rlock")["rlock_waiters"] == 0)
     assert redis.keys() == []
 
 

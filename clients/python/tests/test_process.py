@@ -67,7 +67,7 @@ def test_a_fork_amid_waits_and_a_running_loop(redis):
         asyncio.run(main())
         [it.join() for it in threads]
     """)
-    until("nobody waits", lambda: waiting(redis) == 0)
+    until("no waiters are left", lambda: waiting(redis) == 0)
 
 
 def test_a_child_of_asyncio_s(redis):
@@ -177,7 +177,7 @@ def test_the_end_does_not_wait_for_waiters(redis, kind, daemon):
             until(lambda: waiting() == 20)
         """)
         assert time.monotonic() - begun < 10 and errors == ""
-    until("nobody waits", lambda: waiting(redis) == 0)
+    until("no waiters are left", lambda: waiting(redis) == 0)
     assert redis.keys() == []
 
 

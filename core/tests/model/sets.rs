@@ -412,7 +412,7 @@ impl Play {
         }
         let may_have = |waiter: &Waiter| self.may_have(waiter) && self.is_looked_at(waiter);
         let sleeper = self.waiters.iter().find(|waiter| self.is_alone(waiter) && may_have(waiter));
-        assert!(sleeper.is_none(), "{sleeper:?} sleeps, though nobody else wants what it waits for");
+        assert!(sleeper.is_none(), "{sleeper:?} sleeps, though no other wants what it waits for");
         for key in 0..KEYS.len() {
             let waits = self.waiters.iter().filter(|waiter| waiter.keys.contains(&key)).count();
             assert_eq!(

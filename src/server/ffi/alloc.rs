@@ -273,7 +273,7 @@ mod tests {
                 // SAFETY: as above.
                 unsafe { allocator.dealloc(block, layout) };
             }
-            assert!(allocator.0.sizes.take().is_empty(), "all is given back");
+            assert!(allocator.0.sizes.take().is_empty(), "everything is released");
         }
     }
 

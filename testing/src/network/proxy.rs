@@ -90,7 +90,7 @@ impl Proxy {
         let (done, wait) = answers::channel();
         let orders = self.orders.as_ref().expect("it is there until the end");
         orders.send((order, done)).expect("the network's thread lives as long");
-        wait.recv().expect("the network's thread does what it is told");
+        wait.recv().expect("the network's thread obeys");
     }
 }
 

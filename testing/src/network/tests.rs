@@ -228,9 +228,9 @@ fn one_way_the_other_still_hears() {
     replica.write_all(b"REPLCONF ACK 1").unwrap();
     (0..10).for_each(|_| proxy.obey(Order::LoseOfReplicas(Sender::Client)));
     echo.connection(0).write_all(b"SET k v").unwrap();
-    let mut told = [0; 7];
-    replica.read_exact(&mut told).unwrap();
-    assert_eq!(told, *b"SET k v");
+    let mut bytes = [0; 7];
+    replica.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes, *b"SET k v");
     proxy.obey(Order::Heal);
     assert_reset(&mut replica);
 }
@@ -325,7 +325,7 @@ fn a_connection_that_is_silenced_stays_so_and_a_new_one_is_whole() {
         // What heals other troubles leaves this.
         proxy.obey(Order::Heal);
         let mut new = connected(&proxy);
-        assert!(is_silent(&client), "nobody is told");
+        assert!(is_silent(&client), "it stays silent");
         proxy.obey(Order::CutSilenced);
         assert_reset(&mut client);
         wait_until("the server learns of it", || is_ended(&echo.connection(0)));

@@ -120,9 +120,9 @@ fn a_session_that_comes_back_learns_of_the_answer() {
     ann.hang_up(&server);
     assert_eq!(client.say(KEPT), Reply::Int(1));
     wait_until("no ticket waits", || client.figure("tickets") == 0);
-    let told: Vec<_> =
+    let received: Vec<_> =
         ann.until_fetched(2).into_iter().map(|event| (event.ticket, event.outcome, event.value)).collect();
-    assert_eq!(told, ["1", "2"].map(|ticket| (ticket.to_owned(), "answered".to_owned(), Reply::Nil)));
+    assert_eq!(received, ["1", "2"].map(|ticket| (ticket.to_owned(), "answered".to_owned(), Reply::Nil)));
     assert_eq!(ann.ask("RLOCK.ONCE k ann1 600000 WAIT 0", "3"), text("42"), "by a ticket, too, at once");
     assert_eq!(ann.cancel("1 3"), list([Reply::Int(0), Reply::Int(0)]), "no ticket is left");
     client.say("DEL rlock_answer:{k}");

@@ -153,9 +153,10 @@ fn a_session_that_is_not_open_is_named() {
 fn a_ticket_that_is_in_use_is_for_nothing_else() {
     let mut refused = Refusals::prepare();
     // One waits to write, and the event of the other, which waited to read, is not acknowledged.
-    for (ticket, holder, kind, other_kind) in
-        [("waiting", "ann", "RLOCK.WACQUIRE", "RLOCK.RACQUIRE"), ("told", "bob", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE")]
-    {
+    for (ticket, holder, kind, other_kind) in [
+        ("waiting", "ann", "RLOCK.WACQUIRE", "RLOCK.RACQUIRE"),
+        ("received", "bob", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"),
+    ] {
         for other in [
             &format!("{kind} queued cid 600000"),
             &format!("{other_kind} queued {holder} 600000"),
@@ -184,5 +185,5 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
     cid.wait_for("RLOCK.RACQUIRE queued cid 600000 WAIT 0", "waiting");
     // And one that is done with is free again.
     assert_eq!(refused.session.fetch("ACK 1"), []);
-    refused.session.wait_for("RLOCK.WACQUIRE queued dan 600000 WAIT 0", "told");
+    refused.session.wait_for("RLOCK.WACQUIRE queued dan 600000 WAIT 0", "received");
 }

@@ -60,7 +60,7 @@ fn a_process_that_is_killed_is_passed_over_at_once_and_gone_after_its_ttl() {
     assert_eq!(second.receive(), Reply::Nil);
     assert_eq!((client.figure("tickets"), client.figure("sessions")), (2, 1), "their places are kept");
     client.say("RLOCK.RELEASE k second");
-    assert_eq!(client.say("EXISTS k"), Reply::Int(0), "nobody is there to be granted it");
+    assert_eq!(client.say("EXISTS k"), Reply::Int(0), "no waiter is there to be granted it");
     wait_until("the session has ended", || client.figure("sessions") == 0);
     let ended = client.time_ms() - killed;
     // The last sign of life was a call that began a while before.
@@ -82,7 +82,7 @@ fn what_is_granted_to_a_process_that_is_stopped_goes_with_its_lease() {
     let poller = Poller::start(&server, &ann);
     poller.signal(Signal::SIGSTOP);
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(client.fields("k"), "{ann:1}", "nobody could know that it is stopped");
+    assert_eq!(client.fields("k"), "{ann:1}", "no client could know that it is stopped");
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     client.say("RLOCK.RELEASE l holder");

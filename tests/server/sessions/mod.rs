@@ -1,5 +1,6 @@
 //! Sessions: waiting by tickets, one connection for any number of waits. Each file shows one part of what is promised.
 
+mod delivery;
 mod followers;
 mod grammar;
 mod life;
@@ -8,7 +9,6 @@ mod listing;
 mod owners;
 mod seen;
 mod taking_back;
-mod telling;
 mod tickets;
 mod unfit_servers;
 

@@ -41,7 +41,7 @@ fn another_users_session_is_as_one_that_is_not_there() {
     }
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(figures(&mut client), [1, 0, 1]);
-    assert!(bob.say(&format!("RLOCK.EVENTS {ANNS}")).as_error().starts_with("NOSESSION "), "nor is bob told");
+    assert!(bob.say(&format!("RLOCK.EVENTS {ANNS}")).as_error().starts_with("NOSESSION "), "nor is bob notified");
     assert_eq!(ann.say(&format!("RLOCK.EVENTS {ANNS} WAIT 0")).events().len(), 1);
     assert_eq!(client.keys(), ["k"], "what was free is free");
 }

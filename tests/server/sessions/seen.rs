@@ -48,7 +48,7 @@ fn a_ticket_is_seen_with_its_session_and_whether_it_is_attended() {
     client.say("RLOCK.RELEASE k holder");
     ann.fetch("");
     let holders: Vec<_> = waiters(&mut client, "k").iter().map(|waiter| of(waiter, "holder").clone()).collect();
-    assert_eq!(holders, ["ann", "cid"].map(text), "the blocked reader was let in, and the others wait again");
+    assert_eq!(holders, ["ann", "cid"].map(text), "the blocked reader was granted, and the others wait again");
     let line = waiters(&mut client, "k");
     assert_eq!(of(&line[0], "client-id"), &ann.connection.say("CLIENT ID"));
     drop(blocked);
@@ -113,7 +113,7 @@ fn info_counts_sessions_tickets_and_events() {
     assert_eq!(figures(&mut client), [2, 1, 1, 2, 2]);
     assert_eq!(client.figures(["hand_offs", "grants_after_wait", "grants"]), [1, 1, 3]);
     assert_eq!(bob.fetch("").len(), 2);
-    assert_eq!(figures(&mut client)[3], 2, "told is not acknowledged");
+    assert_eq!(figures(&mut client)[3], 2, "delivered is not acknowledged");
     bob.fetch("ACK 2");
     assert_eq!(figures(&mut client), [2, 1, 1, 0, 2]);
     let before = client.figure("cancelled");
@@ -122,6 +122,6 @@ fn info_counts_sessions_tickets_and_events() {
     ann.cancel("");
     assert_eq!((client.figure("cancelled"), figures(&mut client)), (before + 1, [0, 0, 0, 0, 1]));
     drop(blocked);
-    wait_until("nobody waits", || client.figure("waiters") == 0);
+    wait_until("no waiters are left", || client.figure("waiters") == 0);
     assert_eq!(client.say("RLOCK.QUEUES"), list([]));
 }

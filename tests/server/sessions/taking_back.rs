@@ -36,7 +36,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
 #[test]
 fn a_grant_stays_with_its_holder() {
     let (server, mut client, mut ann) = Server::with_session();
-    for (take, keys, told) in [
+    for (take, keys, received) in [
         ("RLOCK.ACQUIRE", "k", false),
         ("RLOCK.WACQUIRE", "k", true),
         ("RLOCK.RACQUIRE", "k", false),
@@ -47,7 +47,7 @@ fn a_grant_stays_with_its_holder() {
         ann.wait_for(&format!("{take} {keys} ann 600000 WAIT 0"), "1");
         let mut bob = start_waiting(&server, &format!("{holds} {keys} bob 600000 WAIT 0"));
         keys.split(' ').for_each(|key| _ = client.say(&format!("RLOCK.RELEASE {key} holder")));
-        assert!(!told || ann.fetch("").len() == 1, "{take}");
+        assert!(!received || ann.fetch("").len() == 1, "{take}");
         let mut tap = Tap::on(&server);
         assert_eq!(ann.cancel("1"), numbers([GRANTED]), "{take}");
         assert_eq!(ann.cancel("1"), numbers([UNKNOWN]), "{take}");
@@ -96,7 +96,7 @@ fn without_tickets_the_session_ends() {
     client.say("RLOCK.ACQUIRE k holder 600000");
     ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
     client.say("RLOCK.RELEASE k holder");
-    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)], "its numbers begin anew");
+    assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)], "its numbers restart");
 }
 
 /// With more names than one turn of the server has time for the client is blocked; where it cannot be, they are refused.

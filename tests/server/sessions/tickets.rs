@@ -104,9 +104,9 @@ fn on_the_wire_it_is_the_same_in_both_protocols_except_nil() {
         assert_eq!(ann.other.receive_in(protocol), "+WAITING");
         // The remaining lease is exact to the ms.
         let events = |connection: &mut Client| {
-            let told = connection.receive_in(protocol);
+            let received = connection.receive_in(protocol);
             let words: Vec<_> =
-                told.split(' ').map(|word| if word.starts_with('5') { "<ends>]," } else { word }).collect();
+                received.split(' ').map(|word| if word.starts_with('5') { "<ends>]," } else { word }).collect();
             words.join(" ")
         };
         ann.connection.say(hello);
@@ -119,7 +119,7 @@ fn on_the_wire_it_is_the_same_in_both_protocols_except_nil() {
         wait_until("the time is up", || client.figure("events_unacknowledged") == 3);
         ann.wait_for("RLOCK.ACQUIRE d ann 600000 WAIT 0", "t4");
         client.say("SET d text");
-        wait_until("it is told", || client.figure("events_unacknowledged") == 4);
+        wait_until("it is reported", || client.figure("events_unacknowledged") == 4);
         ann.reconnect(&server);
         ann.connection.say(hello);
         ann.connection.send(&["RLOCK.EVENTS", &ann.name]);

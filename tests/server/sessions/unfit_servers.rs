@@ -43,11 +43,11 @@ fn a_server_that_becomes_a_replica_ends_its_tickets() {
     }
     server.begin_to_follow(&master);
     assert_eq!(client.figure("waiters"), 0, "at once");
-    let told = ann.fetch("WAIT 0");
-    assert_eq!(told[0], Event::granted(1, "granted", None), "what was granted before was granted");
-    let tickets: Vec<_> = told[1..].iter().map(|event| event.ticket.as_str()).collect();
+    let received = ann.fetch("WAIT 0");
+    assert_eq!(received[0], Event::granted(1, "granted", None), "what was granted before was granted");
+    let tickets: Vec<_> = received[1..].iter().map(|event| event.ticket.as_str()).collect();
     assert_eq!(tickets, ["1", "2", "3"]);
-    assert!(told[1..].iter().all(|event| event.is_error("UNBLOCKED")), "{told:?}");
+    assert!(received[1..].iter().all(|event| event.is_error("UNBLOCKED")), "{received:?}");
     // On a replica nothing is acquired, but events can be acknowledged.
     assert!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "4").as_error().starts_with("READONLY"));
     assert_eq!(ann.fetch("ACK 4"), []);
@@ -75,16 +75,16 @@ fn a_call_that_waits_through_a_change_of_roles() {
         ann.wait_for("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1");
         ann.arm("WAIT 0");
         server.begin_to_follow(&master);
-        let told = match ann.connection.try_receive() {
+        let received = match ann.connection.try_receive() {
             Some(Reply::List(events)) if !events.is_empty() => Reply::List(events).events(),
             answer => {
-                assert!(!matches!(answer, Some(Reply::List(_))), "answered, and not told: {answer:?}");
+                assert!(!matches!(answer, Some(Reply::List(_))), "answered without an event: {answer:?}");
                 ann.reconnect(&server);
                 ann.fetch("WAIT 0")
             }
         };
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].is_error("UNBLOCKED"), "{told:?}");
+        assert_eq!(received.len(), 1, "{received:?}");
+        assert!(received[0].is_error("UNBLOCKED"), "{received:?}");
     }
 }
 
@@ -102,18 +102,18 @@ fn a_node_that_becomes_a_replica_sends_an_event_to_its_tickets() {
     ann.arm("WAIT 0");
     assert_eq!(replica.say("CLUSTER FAILOVER"), text("OK"));
     wait_until("the replica is the master", || replica.say("ROLE").words().first() == Some(&"master"));
-    let mut told = match ann.connection.try_receive() {
+    let mut received = match ann.connection.try_receive() {
         Some(Reply::List(events)) => Reply::List(events).events(),
         _ => {
             ann.reconnect(server);
             Vec::new()
         }
     };
-    wait_until("all are told", || {
-        told.extend(ann.fetch("WAIT 100"));
-        told.len() >= 2
+    wait_until("all are notified", || {
+        received.extend(ann.fetch("WAIT 100"));
+        received.len() >= 2
     });
-    assert!(told.len() == 2 && told.iter().all(|event| event.is_error("UNBLOCKED")), "{told:?}");
+    assert!(received.len() == 2 && received.iter().all(|event| event.is_error("UNBLOCKED")), "{received:?}");
     assert_eq!(client.figure("waiters"), 0);
     assert_eq!(replica.run(&["RLOCK.RELEASE", &key, "holder"]), Reply::Int(1));
     assert_eq!(replica.run(&["EXISTS", &key]), Reply::Int(0), "the new master grants nobody by itself");

@@ -50,7 +50,7 @@ fn waiters_of_other_locks_do_not_count(scene: &mut Scene) {
     let _others = start_waiting(scene.server, "RLOCK.ACQUIRE l bob 600000 WAIT 0");
     let _first = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0 MAX 1");
     let by_a_client = "RLOCK.ACQUIRE k cid 600000 WAIT 1 MAX 1";
-    assert!(scene.say(by_a_client).as_int() > 0, "nobody waits for the lock of this name in the other database");
+    assert!(scene.say(by_a_client).as_int() > 0, "no client waits for the lock of this name in the other database");
     scene.say("SELECT 0");
     is_turned_away(&scene.say(by_a_client), 1);
 }

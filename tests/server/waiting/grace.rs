@@ -57,7 +57,7 @@ fn all_waiters_are_granted_in_their_order_when_the_grace_is_over(scene: &mut Sce
 fn a_wait_that_ends_in_the_grace_says_when_to_ask_again(scene: &mut Scene) {
     begin(scene, LONG_MS);
     let mut free = scene.wait("RLOCK.ACQUIRE free bob 600000 WAIT 30");
-    let Outcome::TimeIsUp(left) = free.outcome() else { panic!("it is let in") };
+    let Outcome::TimeIsUp(left) = free.outcome() else { panic!("it is granted") };
     assert!((1..=LONG_MS).contains(&left), "{left}");
     let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', 600000, 'WAIT', 0)";
     for left in [
@@ -117,7 +117,7 @@ fn what_is_granted_may_not_outlast_a_grace_that_was_made_shorter(scene: &mut Sce
     let mut cid = scene.wait("RLOCK.ACQUIRE k cid 5000 WAIT 0");
     assert_eq!(scene.say("CONFIG SET rlock.grace 5000"), text("OK"));
     scene.say("RLOCK.RELEASE k ann");
-    let Outcome::Error(line) = bob.outcome() else { panic!("it is let in") };
+    let Outcome::Error(line) = bob.outcome() else { panic!("it is granted") };
     assert!(line.starts_with("ERR lease must be at most as long as rlock.grace"), "{line}");
     cid.is_granted();
 }

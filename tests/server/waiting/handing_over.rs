@@ -101,7 +101,7 @@ fn the_hand_over_replicates_in_one_step_without_the_key_going(scene: &mut Scene)
     assert!(actual.len() == expected.len() || actual.len() == expected.len() - 1, "{actual:?}");
     assert_eq!(actual[..5], expected[..5]);
     readers.iter_mut().for_each(Waiter::is_granted);
-    assert_eq!(stream(), [""; 0], "nor is it replicated who was told");
+    assert_eq!(stream(), [""; 0], "nor is it replicated which client was notified");
 
     scene.say("RLOCK.ACQUIRE l ann 600000");
     let mut bob = scene.wait("RLOCK.MACQUIRE 2 m l bob 600000 WAIT 0");

@@ -51,7 +51,7 @@ fn a_full_queue_turns_clients_away() {
     for most in [2, 0] {
         client.say(&format!("CONFIG SET rlock.max-waiters {most}"));
         assert!(client.say("RLOCK.ACQUIRE k cid 600000 WAIT 0").as_error().starts_with("QUEUEFULL"), "{most}");
-        assert_eq!(client.figure("waiters"), 2, "who waits already is not sent away");
+        assert_eq!(client.figure("waiters"), 2, "present waiters are not sent away");
         assert_eq!(client.say("RLOCK.ACQUIRE m cid 600000 WAIT 0"), Reply::Nil, "who does not wait goes on");
         assert!(client.say("RLOCK.ACQUIRE k cid 600000").as_int() > 0, "who does not wait goes on");
     }

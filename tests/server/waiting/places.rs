@@ -195,8 +195,8 @@ fn a_client_that_goes_when_its_place_is_taken_takes_nothing_along() {
         let again = format!("RLOCK.ACQUIRE k ann 600000 WAIT 0 SESSION {} 1", ann.name);
         client.transaction([again, how.replace('#', &id)]);
         // Some servers lose the reply, and the connection is closed.
-        let told = old.try_receive();
-        assert!(told.as_ref().is_none_or(|told| told.as_error().starts_with("UNBLOCKED ")), "{how}: {told:?}");
+        let reply = old.try_receive();
+        assert!(reply.as_ref().is_none_or(|reply| reply.as_error().starts_with("UNBLOCKED ")), "{how}: {reply:?}");
         assert_eq!(client.figures(["waiters", "tickets", "revocations_due"]), [1, 1, 0], "{how}");
         client.say("RLOCK.RELEASE k holder");
         assert_eq!(ann.fetch("WAIT 1000"), [Event::granted(1, "1", None)], "{how}");

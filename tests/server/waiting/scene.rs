@@ -18,19 +18,19 @@ pub struct Scene<'a> {
     /// The client of commands that name no other.
     client: Client,
     first: First,
-    session: Rc<RefCell<Told>>,
+    session: Rc<RefCell<Delivered>>,
     waits: usize,
 }
 
 /// A session, and its events so far.
-pub struct Told {
+pub struct Delivered {
     session: Session,
     events: Vec<Event>,
 }
 
 pub enum Waiter {
     Blocked(Client),
-    Ticket(String, Rc<RefCell<Told>>),
+    Ticket(String, Rc<RefCell<Delivered>>),
 }
 
 /// What a wait came to.
@@ -51,8 +51,8 @@ pub const GRANTED: Outcome = Outcome::Granted(None);
 
 impl<'a> Scene<'a> {
     pub fn at(server: &'a Server, first: First) -> Self {
-        let told = Told { session: Session::open(server, "those-who-wait"), events: Vec::new() };
-        Self { server, client: server.client(), first, session: Rc::new(RefCell::new(told)), waits: 0 }
+        let received = Delivered { session: Session::open(server, "the-waiting-process"), events: Vec::new() };
+        Self { server, client: server.client(), first, session: Rc::new(RefCell::new(received)), waits: 0 }
     }
 
     /// The same at another server.
@@ -121,10 +121,10 @@ impl Waiter {
     pub fn outcome(&mut self) -> Outcome {
         match self {
             Self::Blocked(client) => client.try_receive().map_or(Outcome::CutOff, |reply| Outcome::from(&reply)),
-            Self::Ticket(name, told) => {
-                let Told { session, events } = &mut *told.borrow_mut();
+            Self::Ticket(name, received) => {
+                let Delivered { session, events } = &mut *received.borrow_mut();
                 let mut at = None;
-                wait_until("the session is told of the ticket", || {
+                wait_until("the session gets the event of the ticket", || {
                     at = events.iter().position(|event| event.ticket == *name);
                     if at.is_none() {
                         events.extend(session.fetch("WAIT 100"));
@@ -148,8 +148,8 @@ impl Waiter {
         let waiters = watch.figure("waiters");
         match self {
             Self::Blocked(client) => drop(client),
-            Self::Ticket(name, told) => {
-                assert_eq!(told.borrow_mut().session.cancel(&name), list([Reply::Int(1)]));
+            Self::Ticket(name, received) => {
+                assert_eq!(received.borrow_mut().session.cancel(&name), list([Reply::Int(1)]));
             }
         }
         wait_until("it has left", || watch.figure("waiters") < waiters);

@@ -178,10 +178,10 @@ impl Ground {
         let outputs = ended.succeeded().split('\0');
         let mut replies = 0;
         for ((line, remark), output) in steps.iter().zip(outputs) {
-            let told = remark.split([':', ',']).next().unwrap_or_default();
-            if told == "nil" || told.parse::<i64>().is_ok() {
-                let told = if told == "nil" { "" } else { told };
-                assert_eq!(output.lines().next(), Some(told), "{line}: {ended:?}");
+            let expected = remark.split([':', ',']).next().unwrap_or_default();
+            if expected == "nil" || expected.parse::<i64>().is_ok() {
+                let expected = if expected == "nil" { "" } else { expected };
+                assert_eq!(output.lines().next(), Some(expected), "{line}: {ended:?}");
                 replies += 1;
             }
         }
@@ -251,8 +251,8 @@ fn converse(text: &str) {
         client.until_waiting(1);
         client.say("RLOCK.RELEASE orders:42 worker-7");
     }
-    let told: Vec<_> = talk.end().succeeded().lines().map(|line| shape(line.trim())).collect();
+    let replies: Vec<_> = talk.end().succeeded().lines().map(|line| shape(line.trim())).collect();
     let shown: Vec<_> =
         lines().filter(|line| !line.starts_with("> ")).map(|line| shape(without_remark(line))).collect();
-    assert_eq!(told, shown, "{text}");
+    assert_eq!(replies, shown, "{text}");
 }

@@ -215,11 +215,11 @@ impl Adapter {
 
     fn keep(self: &Rc<Self>, request: &Value, held: Held, is_several: bool) -> Outcome {
         let (name, Held { guard, tokens }) = (text(request, "held")?, held);
-        let mut told = json!({"holder": guard.holder()});
+        let mut description = json!({"holder": guard.holder()});
         if is_several {
-            told["tokens"] = json!(tokens);
+            description["tokens"] = json!(tokens);
         } else if let Some(token) = tokens.first() {
-            told["token"] = json!(token);
+            description["token"] = json!(token);
         }
         let (adapter, lost, held) = (Rc::clone(self), guard.lost(), name.clone());
         spawn_local(async move {
@@ -229,7 +229,7 @@ impl Adapter {
             }
         });
         self.held.borrow_mut().insert(name, guard);
-        Ok(told)
+        Ok(description)
     }
 
     fn guard(&self, request: &Value) -> Result<Guard, Failure> {

@@ -36,7 +36,7 @@ pub fn places_are_kept(world: &World) {
             kill_connections(&mut eye);
             until_attended(&mut eye);
         }
-        assert_eq!(eye.figure("waiters"), (WAITERS - number) as i64, "nobody has come past number {number}");
+        assert_eq!(eye.figure("waiters"), (WAITERS - number) as i64, "none has come past number {number}");
         ok(client.release(&number.to_string()));
     }
     assert_eq!(last.receive(), rlock_testing::Reply::Nil);
@@ -62,11 +62,11 @@ pub fn answers_that_are_cut(world: &World) {
 /// An operator ends the session by which all wait: they ask again.
 pub fn a_session_that_is_ended(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
-    let waits = client.wants("told", plain("a"));
+    let waits = client.wants("received", plain("a"));
     eye.until_waiting(1);
     give_back(&mut eye, "a");
     ok(client.answer(waits));
-    ok(client.release("told"));
+    ok(client.release("received"));
     take(&mut eye, "a");
     all_ask_again(&client, &mut eye);
 }

@@ -18,8 +18,8 @@ pub fn it_leaves_the_queue(world: &World) {
     for id in waits {
         fails_as("cancelled", &client.answer(id));
     }
-    wait_within(SOON, "nobody waits", || eye.figure("waiters") == 0);
-    assert_eq!(eye.figure("grants"), 1, "it was somebody else's all the time");
+    wait_within(SOON, "no waiters are left", || eye.figure("waiters") == 0);
+    assert_eq!(eye.figure("grants"), 1, "another holder had it all the time");
     give_back(&mut eye, "a");
     until_nothing_is_left(&mut eye, "a");
 }

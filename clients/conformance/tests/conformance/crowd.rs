@@ -39,7 +39,7 @@ pub fn a_thousand_wait(world: &World) {
         }
     }
     assert!(keys.iter().all(|key| !exists(&mut eye, key)));
-    wait_until("all that was told is acknowledged", || eye.figure("events_unacknowledged") == 0);
+    wait_until("everything that was delivered is acknowledged", || eye.figure("events_unacknowledged") == 0);
     assert_eq!(eye.figure("waiters"), 1);
     let used = connections(&mut eye).len();
     assert!(used <= world.tried.connections_max, "{used} connections");

@@ -219,8 +219,8 @@ pub fn a_hold_that_is_adopted_twice(world: &World) {
     ok(adopt(&third, "c", &text));
     let released = Instant::now();
     ok(second.release("b"));
-    let told = is_reported_lost_by("not-held", &third, "c");
-    assert_within("the loss is told", released, Duration::from_secs(1), told.at);
+    let received = is_reported_lost_by("not-held", &third, "c");
+    assert_within("the loss is reported", released, Duration::from_secs(1), received.at);
     is_lost_by("not-held", &third.release("c"));
     got_no_news_of_a_loss(&second);
     until_nothing_is_left(&mut eye, "a");

@@ -142,7 +142,7 @@ pub fn arguments_that_are_refused(world: &World) {
 
 pub fn no_server_listens(world: &World) {
     let began = is_refused_as("unavailable", world, at(free_port()));
-    assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
+    assert_within("it is reported", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
 }
 
 pub fn an_address_that_is_none(world: &World) {
@@ -158,7 +158,7 @@ pub fn no_server_at_all(world: &World) {
         let (_client, failed, began) = refusal(world, at(server_that_says(says)));
         let fits = ["unavailable", "refused", "configuration"].contains(&failed.word.as_str());
         assert!(fits, "{failed:?}");
-        assert_within("it is told", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
+        assert_within("it is reported", began, Duration::from_millis(2 * PATIENCE_MS) + SOON, Instant::now());
     }
 }
 

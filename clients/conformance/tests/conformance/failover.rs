@@ -159,7 +159,7 @@ fn believes_until_another_does(first: &Adapter, second: &Adapter, waits: u64, ey
     let is_granted = || second.said().iter().any(|it| matches!(&it.what, Saying::Answer { id, .. } if *id == waits));
     let deadline = Instant::now() + FAILOVER;
     while !is_granted() {
-        assert!(Instant::now() < deadline, "the second one waits for ever");
+        assert!(Instant::now() < deadline, "the second one waits forever");
         let no_grace = eye.info("rlock").number("rlock_grace_left_ms") == 0;
         if no_grace && eye.figure("waiters") == 1 && !first.look("a").is_lost {
             let released = first.release("a");

@@ -107,7 +107,7 @@ pub fn a_leader_that_is_killed_before_it_answers(world: &World) {
     let next = world.client_of(&server);
     let leads = begin_once(&leader, "a", short_lease());
     network.obey(Order::Lose(Sender::Client));
-    finish(&leader, leads, "never told");
+    finish(&leader, leads, "never stored");
     next_works_after_the_death_of(&leader, &next, &mut eye);
 }
 
@@ -119,10 +119,10 @@ pub fn a_leader_that_is_killed_after_it_has_answered(world: &World) {
     let waits = ask_once(&next, "a", json!({}));
     eye.until_waiting(1);
     network.obey(Order::Lose(Sender::Server));
-    finish(&leader, leads, "told");
+    finish(&leader, leads, "received");
     wait_until("the answer is stored", || stored(&mut eye, "a").is_some());
     leader.kill();
-    is_given("told", next.answer(waits));
+    is_given("received", next.answer(waits));
     assert!(!has_begun(&next, waits));
     until_nothing_is_left(&mut eye, "a");
 }

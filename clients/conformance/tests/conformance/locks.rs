@@ -25,7 +25,7 @@ pub fn one_holds(world: &World) {
     fails_as("busy", &second.acquire("b", with(plain("orders:42"), json!({"wait": 0}))));
     fails_as("busy", &first.acquire("b", with(plain("orders:42"), json!({"wait": 0}))));
     ok(first.release("a"));
-    assert!(!exists(&mut eye, "orders:42"), "it is given back when that is said");
+    assert!(!exists(&mut eye, "orders:42"), "it is released when that is reported");
     let again = ok(first.acquire("c", plain("orders:42")));
     assert_ne!(again["holder"], json!(holder), "another hold is another holder");
     ok(first.release("c"));
@@ -198,9 +198,9 @@ pub fn a_fixed_lease_ends(world: &World) {
     ok(client.acquire("a", with(plain("a"), json!({"fixed": 1_000}))));
     let end = eye.expiry("a");
     vouches_for_no_more_than(&client, "a", || end);
-    let told = is_reported_lost_by("ended", &client, "a");
-    assert!(told.at - began >= Duration::from_millis(900), "given up with no need: {:?}", told.at - began);
-    assert_within("the loss is told", began, Duration::from_secs(1), told.at);
+    let received = is_reported_lost_by("ended", &client, "a");
+    assert!(received.at - began >= Duration::from_millis(900), "given up with no need: {:?}", received.at - began);
+    assert_within("the loss is reported", began, Duration::from_secs(1), received.at);
     until_past(end);
     is_lost_by("ended", &client.release("a"));
     until_nothing_is_left(&mut eye, "a");

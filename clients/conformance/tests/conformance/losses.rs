@@ -43,8 +43,8 @@ pub fn a_lock_that_is_broken(world: &World) {
     let broken = Instant::now();
     eye.say("RLOCK.BREAK a");
     take(&mut eye, "a");
-    let told = client.until_lost("a");
-    assert_within("the loss is told", broken, Duration::from_secs(1), told.at);
+    let received = client.until_lost("a");
+    assert_within("the loss is reported", broken, Duration::from_secs(1), received.at);
     assert!(client.look("a").is_lost);
     fails_as("lost", &client.release("a"));
     give_back(&mut eye, "a");
@@ -102,7 +102,7 @@ pub fn a_network_that_loses_answers(world: &World) {
     let silent = Instant::now();
     network.obey(Order::Lose(Sender::Server));
     vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
-    assert_within("the loss is told", silent, Duration::from_secs(3), client.until_lost("a").at);
+    assert_within("the loss is reported", silent, Duration::from_secs(3), client.until_lost("a").at);
 }
 
 /// Replies come a second late. A lease counts from before its request, with each renewal as well: a client that counts from
@@ -169,7 +169,7 @@ pub fn a_process_that_is_suspended(world: &World) {
     client.thaw();
     let look = ok(client.answer(look));
     assert!(look["lost"] == true && look["remaining"] == 0, "{look}");
-    assert_within("the loss is told", goes_on, Duration::ZERO, client.until_lost("a").at);
+    assert_within("the loss is reported", goes_on, Duration::ZERO, client.until_lost("a").at);
     let (answer, stopped) = client.answer_within(rlock_testing::PATIENCE, work);
     fails_as("lost", &answer);
     assert_within("the work is stopped", goes_on, Duration::ZERO, stopped.at);
@@ -244,5 +244,5 @@ fn until_lost_by(end: i64, client: &Adapter) {
     let now = Instant::now();
     assert!(!client.look("a").is_lost, "given up with no need");
     vouches_for_no_more_than(client, "a", || end);
-    assert_within("the loss is told", now, left, client.until_lost("a").at);
+    assert_within("the loss is reported", now, left, client.until_lost("a").at);
 }

@@ -28,7 +28,7 @@ pub fn all_languages_wait_in_one_queue(world: &World) {
     let left = waits.len() as i64 + 1;
     for (served, (client, held, id)) in waits.into_iter().enumerate() {
         ok(client.answer(id));
-        assert_eq!(eye.figure("waiters"), left - served as i64, "nobody else was served");
+        assert_eq!(eye.figure("waiters"), left - served as i64, "no other was served");
         ok(client.release(held));
     }
     assert_eq!(by_hand.receive(), Reply::Nil);

@@ -107,8 +107,8 @@ pub fn is_lost_by(reason: &str, answer: &Answer) {
 /// The same, by the news.
 pub fn is_reported_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     let said = client.until_lost(held);
-    let Saying::Lost { reason: told, .. } = &said.what else { unreachable!() };
-    assert_eq!(told.as_deref(), Some(reason), "{said:?}");
+    let Saying::Lost { reason: actual, .. } = &said.what else { unreachable!() };
+    assert_eq!(actual.as_deref(), Some(reason), "{said:?}");
     said
 }
 
@@ -246,7 +246,7 @@ pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
 
 /// Waits until every waiter can be served: none is passed over.
 pub fn until_attended(eye: &mut Client) {
-    wait_until("nobody is passed over", || eye.figure("sessions_unattended") == 0);
+    wait_until("no waiter is passed over", || eye.figure("sessions_unattended") == 0);
 }
 
 /// The loss was reported before that. Until then a release may find it held, and that is a proof.

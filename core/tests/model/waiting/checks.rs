@@ -74,9 +74,9 @@ impl Play {
 
     fn granted(&mut self, waiter: &Waiting, ahead: &[Waiting], granting: Granting) {
         let Granting { lock, holder, was_inside, held, taken, token } = granting;
-        assert!(!self.world.grace().is_running(), "{waiter:?} is let in within the grace");
-        assert!(self.world.held_back_until.get() <= self.now(), "{waiter:?} is let in by a server that stood still");
-        assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is let in for longer than the grace");
+        assert!(!self.world.grace().is_running(), "{waiter:?} is granted within the grace");
+        assert!(self.world.held_back_until.get() <= self.now(), "{waiter:?} is granted by a server that stalled");
+        assert!(!self.world.is_too_long(waiter.lease), "{waiter:?} is granted for longer than the grace");
         assert_eq!((waiter.lock, waiter.holder), (lock, holder), "who is granted the lock leaves");
         assert!(!waiter.is_cancelled, "{waiter:?} was cancelled and is granted the lock");
         let end = waiter.lease.end(self.now()).unwrap();
@@ -84,7 +84,7 @@ impl Play {
         let overtaken = ahead.iter().find(|ahead| self.is_attended(ahead));
         assert!(overtaken.is_none() || was_inside, "{waiter:?} overtakes {overtaken:?}");
         let is_in_bounds = waiter.side.limit().is_none_or(|limit| was_inside || taken <= limit.get());
-        assert!(is_in_bounds, "{waiter:?} is let in as the {taken}th");
+        assert!(is_in_bounds, "{waiter:?} is granted as the {taken}th");
         let Some(number) = waiter.session else {
             if let Who::Client(id) = waiter.who {
                 self.granted_to_clients.insert(id, (lock, holder, kind_of(waiter.side)));
@@ -92,7 +92,7 @@ impl Play {
             return;
         };
         let is_open = self.sessions.number(Some(number)).is_some();
-        assert!(!is_open || self.is_attended(waiter), "{waiter:?} is granted the lock, and nobody is there to be told");
+        assert!(!is_open || self.is_attended(waiter), "{waiter:?} is granted the lock, and has no client");
         self.happened(waiter, vec![Outcome::Granted { token }]);
     }
 

@@ -52,7 +52,7 @@ fn bob_is_granted(side: Side) -> Play {
     let side_of_bob = ask_by_ticket(0, BOB, side);
     let history = [calls(0), ask(ANN, side, None), side_of_bob, ask(CID, side, Some(0)), release(ANN)];
     let play = Play::new().on(&history);
-    assert_eq!(play.told.len(), 1, "bob's session is told");
+    assert_eq!(play.told.len(), 1, "bob's session is notified");
     play
 }
 
@@ -219,9 +219,9 @@ fn a_session_that_does_not_read_is_passed_over_until_it_does() {
         Step::Advance { ms: 1 },
         events(0, Ack::None, None),
     ]);
-    assert_eq!(play.told.len(), most + 1, "all are told");
+    assert_eq!(play.told.len(), most + 1, "all are notified");
     let play = play.on(&[events(0, Ack::AllBut(most as u64 + 1), Some(0)), release(ANN)]);
-    assert_eq!(play.inside(), ["cid:1"], "told, but not acknowledged");
+    assert_eq!(play.inside(), ["cid:1"], "delivered, but not acknowledged");
     let play = play.on(&[Step::Advance { ms: 10 }, events(0, Ack::AllBut(1_000), Some(0)), release(CID)]);
     assert_eq!(play.inside(), ["bob:1"], "so many may be open");
     play.end();

@@ -295,7 +295,7 @@ impl Play {
         let key = self.world.is_about(lock);
         assert_eq!(self.engine.break_lock(&self.world, key), Ok(had_lock));
         if first.is_some() && had_lock {
-            assert!(granted(self) > granted_before, "the first who waits gets the lock");
+            assert!(granted(self) > granted_before, "the first waiter gets the lock");
         }
         let fields = self.world.fields(lock);
         for (field, count) in fields.iter().filter(|(field, _)| *field != "mode") {
@@ -305,7 +305,7 @@ impl Play {
         }
         let now_there = self.world.read_holds(lock);
         let is_there = |hold: &Vec<u8>| self.world.has_key(lock, hold);
-        assert!(now_there.iter().all(is_there), "whoever reads now has its lease");
+        assert!(now_there.iter().all(is_there), "each reader has its lease now");
         let is_left = |hold: &Vec<u8>| is_there(hold) && !now_there.contains(hold);
         let left: BTreeSet<_> = before.into_iter().filter(is_left).collect();
         let is_over = self.world.turn_left() == 0 || self.world.is_paused();
@@ -372,7 +372,7 @@ impl Play {
         };
         let who = match acquiring {
             Ok(Acquiring::TurnedAway { waiting }) => {
-                assert_eq!(waiting, ahead, "{asking:?} is told how many wait");
+                assert_eq!(waiting, ahead, "{asking:?} gets the number of waiters");
                 self.is_turned_away(asking, ahead);
                 return None;
             }
@@ -513,7 +513,7 @@ impl Play {
                 [Side::Plain, Side::Read, A_PERMIT].into_iter().filter_map(|side| self.world.held(lock, holder, side));
             let end = self.now() + lease_ms;
             let begins_anew = held.into_iter().all(|held| held.end == end);
-            assert!(begins_anew || self.has_granted(), "{holder} renews, and its lease does not begin anew");
+            assert!(begins_anew || self.has_granted(), "{holder} renews, and its lease does not restart");
         }
     }
 
@@ -537,7 +537,7 @@ impl Play {
         self.world.watch(&self.engine);
         if let Some(news) = self.engine.take_grace_news(&self.world) {
             let begins = matches!(news, GraceNews::Begins { .. });
-            assert!(begins || self.grace_is_told, "a grace is over of which nothing was told");
+            assert!(begins || self.grace_is_told, "the end of a grace was reported without its begin");
             self.grace_is_told = begins;
         }
         loop {
@@ -553,7 +553,7 @@ impl Play {
     }
 
     fn tell_client(&mut self, id: u64, outcome: Option<Outcome>) {
-        assert!(self.let_go.insert(id, outcome).is_none(), "client {id} is let go twice");
+        assert!(self.let_go.insert(id, outcome).is_none(), "client {id} is dismissed twice");
         let ticket = self.clients[&id];
         if matches!(outcome, Some(Outcome::Granted { .. })) {
             if std::mem::take(&mut self.next_one_dies) {
@@ -603,8 +603,8 @@ impl Play {
         self.check();
         self.advance(600_000);
         self.hear();
-        assert!(self.waiting().is_empty(), "somebody waits on: {:?}", self.waiting());
-        assert_eq!(self.let_go.len(), self.clients.len(), "each blocked client is let go");
+        assert!(self.waiting().is_empty(), "a client still waits: {:?}", self.waiting());
+        assert_eq!(self.let_go.len(), self.clients.len(), "each blocked client is dismissed");
         assert!(self.engine.is_clean(), "something is left over");
     }
 }

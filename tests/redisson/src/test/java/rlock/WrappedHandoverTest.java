@@ -73,7 +73,7 @@ class WrappedHandoverTest {
 
     /** Which Java's own ways to read numbers and names take. */
     @Test
-    void a_text_that_is_almost_right_is_refused_without_telling_it() {
+    void a_text_that_is_almost_right_is_refused_and_not_repeated() {
         for (String text : List.of("rlock1/PLAIN/2000/0/-/secret/a", "rlock1/plain/+1/0/-/secret/a",
                 "rlock1/plain/2000/0/-/secret/%2f", "rlock1/plain/2000/0/-/secret/%FF", "rlock1/plain/2000/0/-/secret/a+b")) {
             String why = assertThrows(IllegalArgumentException.class, () -> locks.adopt(text), text).getMessage();

@@ -161,7 +161,7 @@ class WrappedLockTest {
             for (; holds > 0; holds--) {
                 Fleet.unlock(lock, 6_000);
             }
-            Patience.until("nobody holds it", () -> client.say("EXISTS race:again").equals(0L));
+            Patience.until("it is free", () -> client.say("EXISTS race:again").equals(0L));
         }
     }
 
@@ -245,7 +245,7 @@ class WrappedLockTest {
             thread.interrupt();
             thread.join(5_000);
             assertEquals(InterruptedException.class, thrown.get().getClass());
-            Patience.until("nobody waits, and it has nothing",
+            Patience.until("no waiter is left, and it has nothing",
                     () -> Node.tickets() == before && client.say("EXISTS ends:1").equals(0L));
         }
         for (RLock other : List.of(locks.getLock("ends:3"), locks.getReadWriteLock("ends:2").readLock())) {

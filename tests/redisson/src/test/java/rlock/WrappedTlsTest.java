@@ -40,7 +40,7 @@ class WrappedTlsTest {
         Node node = Node.start("--tls-port", address.split(":")[2], "--tls-auth-clients", "no",
                 "--tls-cert-file", "" + itself.certificate(), "--tls-key-file", "" + itself.privateKey());
         assertThrows(RedisConnectionException.class, () -> Fleet.plainWith(config -> config.useSingleServer()
-                .setAddress(address).setConnectionMinimumIdleSize(1).setRetryAttempts(0)), "nobody vouches for it");
+                .setAddress(address).setConnectionMinimumIdleSize(1).setRetryAttempts(0)), "it is not guaranteed");
         RedissonClient one = trusting(address, store);
         RedissonClient other = trusting(address, store);
         RLock held = RedissonLocks.of(one).getLock("sealed");

@@ -192,6 +192,6 @@ class SpringRegistryTest {
             initiators[0].stop();
             initiators[1].stop();
         }
-        Patience.until("nobody leads", () -> leaders.get() == 0 && !isLocked());
+        Patience.until("none leads", () -> leaders.get() == 0 && !isLocked());
     }
 }

@@ -23,7 +23,7 @@ fn an_event_is_delivered_once_per_connection() {
     let (server, mut client, mut ann) = Server::with_session();
     grant(&mut client, &mut ann, "k", 3);
     assert_eq!(seqs(&ann.fetch("")), [1, 2, 3], "oldest first, and each has the next number");
-    assert_eq!(ann.fetch(""), [], "they were told");
+    assert_eq!(ann.fetch(""), [], "they were notified");
     assert_eq!(ann.fetch("ACK 1 WAIT 1"), []);
     ann.reconnect(&server);
     assert_eq!(seqs(&ann.fetch("")), [2, 3], "but for what is done with");
@@ -31,7 +31,7 @@ fn an_event_is_delivered_once_per_connection() {
     grant(&mut client, &mut ann, "l", 1);
     assert_eq!(seqs(&ann.fetch("ACK 2")), [4]);
     ann.reconnect(&server);
-    assert_eq!(seqs(&ann.fetch("ACK 3")), [4], "what is acknowledged in the first call is not told again either");
+    assert_eq!(seqs(&ann.fetch("ACK 3")), [4], "what is acknowledged in the first call is not delivered again either");
     assert_eq!(ann.fetch("ACK 4"), []);
     ann.reconnect(&server);
     assert_eq!(ann.fetch(""), []);
@@ -56,20 +56,20 @@ fn a_grant_says_when_its_lease_ends() {
     wait_until("the call has waited for a while", || client.time_ms() - armed >= 302);
     client.send_together(&[&["RLOCK.RELEASE", "k", "holder"][..], &["RLOCK.RELEASE", "plain", "holder"]]);
     assert_eq!((client.receive(), client.receive()), (Reply::Int(1), Reply::Int(1)));
-    let told = ann.connection.receive();
+    let received = ann.connection.receive();
     let after = client.time_ms();
-    assert_eq!(told.events().len(), 3);
-    for (ends_in, lease) in told.grants_end_in().into_iter().zip([50_000, 90_000, 60_000]) {
+    assert_eq!(received.events().len(), 3);
+    for (ends_in, lease) in received.grants_end_in().into_iter().zip([50_000, 90_000, 60_000]) {
         // From before the call began until after its lease had begun, and no shorter than it has waited for certain: two
         // of the times are rounded down to ms.
         assert!((lease + 300..=lease + after - before).contains(&ends_in), "{lease}: {ends_in}");
     }
     // Delivered again, it has the lease that remains then, by a call that did not wait.
     ann.reconnect(&server);
-    let told = ann.call("").grants_end_in();
+    let received = ann.call("").grants_end_in();
     let mut left = |key: &str| client.expiry(key) - client.time_ms();
-    assert!(told.iter().zip([50_000, 90_000, 60_000]).all(|(ends_in, lease)| *ends_in <= lease), "{told:?}");
-    assert!(told[2] >= left("plain") && told[1] >= left("k"), "{told:?}");
+    assert!(received.iter().zip([50_000, 90_000, 60_000]).all(|(ends_in, lease)| *ends_in <= lease), "{received:?}");
+    assert!(received[2] >= left("plain") && received[1] >= left("k"), "{received:?}");
     // A lease that has ended has nothing left, however long the call has waited.
     ann.wait_for("RLOCK.ACQUIRE plain bob 20 WAIT 0", "short");
     client.say("RLOCK.RELEASE plain ann");
@@ -107,8 +107,8 @@ fn a_grant_has_the_lease_at_the_time_of_delivery() {
             client.say(command);
         }
         ann.reconnect(&server);
-        let told = ann.call("").grants_end_in();
-        assert!(told.len() == 1 && expected.contains(&told[0]), "{meanwhile:?}: {told:?}");
+        let received = ann.call("").grants_end_in();
+        assert!(received.len() == 1 && expected.contains(&received[0]), "{meanwhile:?}: {received:?}");
         assert_eq!(ann.fetch(&format!("ACK {}", number + 1)), []);
     }
     // Of one holder's read holds each has its own: that of the last one counts, which ends first when they are released.
@@ -116,8 +116,8 @@ fn a_grant_has_the_lease_at_the_time_of_delivery() {
     client.say("RLOCK.WACQUIRE k holder 600000");
     ann.wait_for("RLOCK.RACQUIRE k ann 60000 WAIT 0", "read");
     client.say_all(["RLOCK.RELEASE k holder", "RLOCK.RACQUIRE k ann 90000", "PEXPIRE {k}:ann:rwlock_timeout:2 9000"]);
-    let told = ann.call("").grants_end_in();
-    assert!(told.len() == 1 && (1..=9_000).contains(&told[0]), "{told:?}");
+    let received = ann.call("").grants_end_in();
+    assert!(received.len() == 1 && (1..=9_000).contains(&received[0]), "{received:?}");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_call_without_wait_or_with_news_answers_at_once() {
     // Where nothing can be blocked it is as if it did not wait.
     assert_eq!(ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann WAIT 0"]), [list([])]);
     grant(&mut client, &mut ann, "l", 1);
-    let told = ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0"]);
-    assert_eq!(seqs(&told[0].events()), [3]);
+    let received = ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0"]);
+    assert_eq!(seqs(&received[0].events()), [3]);
     let script = "return redis.call('RLOCK.EVENTS', ARGV[1], 'WAIT', '0')";
     assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), list([]));
 }
@@ -189,20 +189,20 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
         format!("RLOCK.ACQUIRE plain:{number} ann 600000 WAIT 0 SESSION the-session-of-ann {}", longest(number))
     }));
     client.transaction((1..=1_000).map(release));
-    let told = ann.connection.receive().events();
-    assert_eq!(seqs(&told), (1..=1_000).collect::<Vec<_>>());
-    assert!(told.iter().all(|event| event.outcome == "granted" && event.ticket.starts_with("plain:")));
+    let received = ann.connection.receive().events();
+    assert_eq!(seqs(&received), (1..=1_000).collect::<Vec<_>>());
+    assert!(received.iter().all(|event| event.outcome == "granted" && event.ticket.starts_with("plain:")));
     // Readers that are granted together may take more than one turn of a slow server, but only a few.
     ann.fetch("ACK 1000");
     ann.arm("WAIT 0");
     client.say("RLOCK.RELEASE k holder");
     let first = ann.connection.receive().events();
-    let (mut seqs_told, mut replies) = (seqs(&first), 1);
-    while seqs_told.len() < 1_000 {
-        seqs_told.extend(seqs(&ann.fetch("WAIT 1000")));
+    let (mut all_seqs, mut replies) = (seqs(&first), 1);
+    while all_seqs.len() < 1_000 {
+        all_seqs.extend(seqs(&ann.fetch("WAIT 1000")));
         replies += 1;
     }
-    assert_eq!(seqs_told, (1_001..=2_000).collect::<Vec<_>>());
+    assert_eq!(all_seqs, (1_001..=2_000).collect::<Vec<_>>());
     assert!(replies <= 100, "{replies} replies");
 }
 
@@ -225,15 +225,15 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     // Two calls under way, as is recommended.
     let call = ["RLOCK.EVENTS", &ann.name.clone(), "WAIT", "1"].map(str::to_owned);
     ann.connection.send(&call);
-    let mut told = Vec::new();
-    while told.len() < 9_000 {
+    let mut received = Vec::new();
+    while received.len() < 9_000 {
         ann.connection.send(&call);
         let events = ann.connection.receive().events();
-        assert!((1_000..9_000).contains(&events.len()) || told.len() + events.len() == 9_000, "{}", events.len());
-        told.extend(seqs(&events));
+        assert!((1_000..9_000).contains(&events.len()) || received.len() + events.len() == 9_000, "{}", events.len());
+        received.extend(seqs(&events));
     }
     assert_eq!(ann.connection.receive().events(), []);
-    assert_eq!(told, (1..=9_000).collect::<Vec<_>>());
+    assert_eq!(received, (1..=9_000).collect::<Vec<_>>());
     // None is lost by an acknowledgement of the first.
     ann.reconnect(&server);
     assert_eq!(seqs(&ann.fetch("ACK 8990")), (8_991..=9_000).collect::<Vec<_>>());
@@ -254,12 +254,12 @@ fn a_replaced_connection_gets_takenover_while_the_other_one_waits() {
     client.until_blocked(id);
     for options in ["WAIT 0", "", "WAIT 0 ACK 0 TTL 1000"] {
         // Empty, if it is so quick that the server cannot tell it from one that was sent before.
-        let mut told = list([]);
-        wait_until("it is told", || {
-            told = ann.call(options);
-            told != list([])
+        let mut received = list([]);
+        wait_until("it is reported", || {
+            received = ann.call(options);
+            received != list([])
         });
-        assert!(told.as_error().starts_with("TAKENOVER "), "{options}: {told:?}");
+        assert!(received.as_error().starts_with("TAKENOVER "), "{options}: {received:?}");
     }
     // The other one goes on waiting, and gets its event.
     grant(&mut client, &mut ann, "k", 1);
@@ -267,17 +267,17 @@ fn a_replaced_connection_gets_takenover_while_the_other_one_waits() {
     // If no call waits, the former connection may take over; a newer one always may.
     assert_eq!(seqs(&ann.fetch("WAIT 0")), [1]);
     ann.arm("WAIT 0");
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     wait_until("it takes over", || {
-        told = seqs(&next.say(&format!("RLOCK.EVENTS {}", ann.name)).events());
-        !told.is_empty()
+        received = seqs(&next.say(&format!("RLOCK.EVENTS {}", ann.name)).events());
+        !received.is_empty()
     });
-    assert_eq!((told, ann.connection.receive()), (vec![1], list([])));
+    assert_eq!((received, ann.connection.receive()), (vec![1], list([])));
     next.send(call);
     client.until_blocked(id);
     drop(next);
     wait_until("it is noticed", || client.figure("sessions_unattended") == 1);
-    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1], "there is nobody else any more");
+    assert_eq!(seqs(&ann.fetch("WAIT 0")), [1], "there is no other any more");
 }
 
 /// A peer that vanished without a word is noticed within the TTL, so no call waits for longer than a third of it.
@@ -338,24 +338,24 @@ fn a_grant_that_meets_client_unblock_is_delivered() {
         let id = ann.connection.say("CLIENT ID").as_int();
         ann.arm("WAIT 0");
         client.transaction(["RLOCK.RELEASE k holder", &format!("CLIENT UNBLOCK {id} {how}")]);
-        let told = match ann.connection.try_receive() {
+        let received = match ann.connection.try_receive() {
             Some(Reply::List(events)) if !events.is_empty() => Reply::List(events).events(),
             answer => {
                 // Answered with an error, or cut off by servers that lose the reply.
                 if answer.is_none() {
                     ann.reconnect(&server);
                 }
-                let told = ann.fetch("");
-                if told.is_empty() {
+                let received = ann.fetch("");
+                if received.is_empty() {
                     // The event was sent on that connection, and the server has lost its reply.
                     ann.reconnect(&server);
                     ann.fetch("")
                 } else {
-                    told
+                    received
                 }
             }
         };
-        assert_eq!(seqs(&told), [seq], "{how}");
+        assert_eq!(seqs(&received), [seq], "{how}");
         assert_eq!(ann.fetch(&format!("ACK {seq}")), []);
         assert_eq!(client.say("RLOCK.RELEASE k ann"), Reply::Int(1));
     }
