@@ -87,10 +87,17 @@ impl Report<'_> {
     }
 }
 
+/// What a row has in common with the one above is not repeated.
 fn table(rows: &[(&str, Shown)]) -> String {
     let mut text = "| part | what | ours | the alternative | ratio | bar |\n|---|---|--:|---|---|---|\n".to_owned();
-    for (part, shown) in rows {
-        let _ = writeln!(text, "| {part} | {} |", shown.columns.join(" | "));
+    let mut above = [""; 3];
+    for (part, Shown { columns, .. }) in rows {
+        let [what, ours, others @ ..] = columns;
+        let cells = [*part, what, ours];
+        let common = cells.iter().zip(above).take_while(|(cell, above)| **cell == *above).count();
+        let shown = cells.iter().enumerate().map(|(number, cell)| if number < common { "" } else { cell });
+        let _ = writeln!(text, "| {} | {} |", shown.collect::<Vec<_>>().join(" | "), others.join(" | "));
+        above = cells;
     }
     text
 }
