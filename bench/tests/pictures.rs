@@ -77,14 +77,14 @@ fn each_colour_differs_from_its_background() {
 #[test]
 fn it_shows_the_figures_of_the_page() {
     let (svg, page) = (published("hand-offs.svg"), published("results.md"));
-    let row = |line: &&str| line.starts_with("| hand-over | one lock, 512 waiters |");
-    let rows: Vec<_> = page.lines().filter(row).collect();
+    // Of the second row only what differs from the first is there.
+    let rows: Vec<_> = page.lines().skip_while(|line| !line.contains("| one lock, 512 waiters |")).take(2).collect();
     let shown = |name: &str| {
         let (_, rest) = svg.split_once(&format!(">{name}: ")).unwrap();
         rest.split('<').next().unwrap()
     };
     let ours = format!("| {} hand-overs/s |", shown("RLOCK"));
-    assert!(rows.len() == 2 && rows.iter().all(|row| row.contains(&ours)), "{ours} {rows:?}");
+    assert!(rows[0].contains(&ours) && rows[1].starts_with("|  |  |  | "), "{ours} {rows:?}");
     for (row, alternative, name) in [(rows[0], "pub/sub", "pub/sub"), (rows[1], "BLPOP", "BLPOP token (no lock)")] {
         let theirs = format!("| {alternative}: {} |", shown(name));
         assert!(row.contains(&theirs), "{theirs} {row}");
