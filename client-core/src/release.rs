@@ -271,7 +271,7 @@ impl Engine {
             (release.extent, release.began, release.until) = (Extent::All, now, now + release.lease);
             return self.send_release(id);
         }
-        self.tells_fault(id, fault);
+        self.reply_is_fault(id, fault);
     }
 
     fn all_failed(&mut self, id: u64, fault: Fault) {
@@ -284,7 +284,7 @@ impl Engine {
             return self.send_release(id);
         }
         if !fault.may_pass() {
-            return self.tells_fault(id, fault);
+            return self.reply_is_fault(id, fault);
         }
         release.until = (release.began + release.lease * LEASES_MAX).min(now + release.lease);
         let next = (now + release.short.next()).min(release.until);
@@ -298,7 +298,7 @@ impl Engine {
         self.release_again(id, next);
     }
 
-    fn tells_fault(&mut self, id: u64, fault: Fault) {
+    fn reply_is_fault(&mut self, id: u64, fault: Fault) {
         let Some(hold) = self.releases.get(&id).and_then(|release| self.holds.get(&release.hold)) else { return };
         // Something else is stored in its place, so it is not held.
         if fault.is_overwritten() {

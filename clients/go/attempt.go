@@ -490,7 +490,7 @@ func (a *attempt) leave() {
 		isIdle := len(a.hold.held) == 0
 		l.mutex.Unlock()
 		if isToGiveBack || a.lost && isIdle {
-			l.newGiving(a.lock, a.hold, !a.hold.named || a.lost && isIdle, lease).run(nil)
+			l.newReleasing(a.lock, a.hold, !a.hold.named || a.lost && isIdle, lease).run(nil)
 		}
 		a.hold.exit()
 		l.leaves(a.hold)

@@ -85,9 +85,9 @@ func (h *Held) Release(ctx context.Context) error {
 		defer stop()
 	}
 	if isFirst && h.hold.named { // others of its owner may be under way
-		h.locks.inBackground(func() { h.giveBack(context.Background(), nil) })
+		h.locks.inBackground(func() { h.releaseAll(context.Background(), nil) })
 	} else if isFirst {
-		h.giveBack(ctx, nil)
+		h.releaseAll(ctx, nil)
 	}
 	select {
 	case <-h.released:

@@ -193,7 +193,7 @@ func (h *Held) store(it *answer) error {
 	h.isGoing = true
 	l.mutex.Unlock()
 	if isFirst {
-		h.giveBack(context.Background(), it)
+		h.releaseAll(context.Background(), it)
 		<-h.released
 		return h.result
 	}

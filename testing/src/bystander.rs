@@ -44,7 +44,7 @@ impl Bystander {
         Self { has_seen_enough, thread }
     }
 
-    pub fn tell(self) -> Testimony {
+    pub fn into_testimony(self) -> Testimony {
         self.has_seen_enough.store(true, Ordering::Relaxed);
         self.thread.join().expect("a bystander only looks")
     }

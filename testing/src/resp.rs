@@ -255,10 +255,10 @@ impl Frame {
 
     /// Whether there is an error in it, at any depth, that says this.
     #[must_use]
-    pub fn tells_of(&self, what: &str) -> bool {
+    pub fn mentions(&self, what: &str) -> bool {
         match self {
             Self::Error(line) => line.contains(what),
-            Self::List(frames) | Self::Push(frames) => frames.iter().any(|frame| frame.tells_of(what)),
+            Self::List(frames) | Self::Push(frames) => frames.iter().any(|frame| frame.mentions(what)),
             _ => false,
         }
     }

@@ -104,7 +104,7 @@ impl Flight {
 }
 
 /// Memory apart from the replies: the stored answer, and buffers of the command.
-fn beside(length: usize) -> i64 {
+fn other_memory(length: usize) -> i64 {
     3 * as_i64(length) + GROWTH
 }
 
@@ -125,7 +125,7 @@ fn of_clients(callers: usize, length: usize) {
     flight.all_read();
     storm.calm(&mut flight.scene).report(LONGEST_SILENCE, "");
     let copies = as_i64(flight.callers.len() * length);
-    assert!(grown <= copies + copies / 4 + beside(length), "one copy for each: {grown} bytes");
+    assert!(grown <= copies + copies / 4 + other_memory(length), "one copy for each: {grown} bytes");
     flight.memory_returns();
 }
 
@@ -161,7 +161,7 @@ fn to_the_tickets_of_ten_sessions() {
         assert!(received.iter().all(|event| event.outcome == "answered" && event.value == Reply::Nil));
         let figures = format!("{} KiB of memory, ", grown >> 10);
         storm.calm(&mut flight.scene).report(tickets::LONGEST_SILENCE, &figures);
-        assert!(grown <= beside(length), "no copy for a ticket: {grown} bytes");
+        assert!(grown <= other_memory(length), "no copy for a ticket: {grown} bytes");
         drop(process);
         flight.memory_returns();
     }

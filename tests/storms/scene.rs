@@ -121,7 +121,7 @@ impl Storm {
     /// If the server does not live through it.
     pub fn calm(self, scene: &mut Scene) -> Seen {
         let Self { what, bystander } = self;
-        let testimony = bystander.tell();
+        let testimony = bystander.into_testimony();
         let silence = testimony.silence;
         let (answered, health) = (scene.batch.answered(), health(&mut scene.server));
         assert!(health.is_ok(), "{what}: {health:?}, {answered} were answered, a PING took up to {silence:?}");

@@ -156,7 +156,7 @@ impl Connection {
     }
 
     fn account(&mut self, reply: &Frame) {
-        assert!(!reply.tells_of("internal error in rlock"), "{reply:?} to {}", self.state());
+        assert!(!reply.mentions("internal error in rlock"), "{reply:?} to {}", self.state());
         if !self.is_counted {
             return;
         }

@@ -60,7 +60,7 @@ pub const ONE_CALL: [&str; 2] = ["return redis.call(unpack(ARGV))", "return redi
 
 /// What is wrong with the reply, if anything.
 pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
-    if reply.tells_of("internal error in rlock") {
+    if reply.mentions("internal error in rlock") {
         return Some("a defect of the module's".to_owned());
     }
     let ours = ours(command)?;

@@ -24,10 +24,10 @@ use tokio::task::JoinHandle;
 
 /// The call; the word for what failed, or none; its text, or else the holder; the fencing tokens; of a loss its reason; the
 /// answer of [`Client::once`].
-type Told = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>, Option<Buffer>)>;
+type CallbackArguments = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>, Option<Buffer>)>;
 
 /// It keeps no process alive.
-type Tell = ThreadsafeFunction<Told, (), Told, Status, false, true>;
+type Callback = ThreadsafeFunction<CallbackArguments, (), CallbackArguments, Status, false, true>;
 
 #[napi]
 pub struct Client {
@@ -41,7 +41,7 @@ struct Shared(Mutex<Inner>);
 struct Inner {
     locks: Option<Locks>,
     /// Dropped in JavaScript's thread alone, which may end its own side of it at any time.
-    tell: Option<Tell>,
+    callback: Option<Callback>,
     /// Calls that wait and hold nothing yet, and what is held, with the wait for its loss.
     calls: HashMap<i64, (JoinHandle<()>, Option<Kept>)>,
 }
@@ -70,17 +70,17 @@ struct News {
 impl Client {
     /// Begins to connect, which is call 0.
     #[napi(constructor, catch_unwind)]
-    pub fn new(place: Object, settings: Object, tell: Tell) -> Result<Self> {
+    pub fn new(place: Object, settings: Object, callback: Callback) -> Result<Self> {
         let (client, place, settings) = (Self { shared: Arc::default() }, place_of(&place)?, settings_of(&settings)?);
         let shared = client.shared.clone();
-        shared.inner().tell = Some(tell);
+        shared.inner().callback = Some(callback);
         thread()?.spawn(async move {
             let connected = settings.connect(place).await.map(|locks| {
                 let identity = locks.identity().to_owned();
                 shared.inner().locks = Some(locks);
                 identity
             });
-            shared.tell(0, connected.map(News::from));
+            shared.report(0, connected.map(News::from));
         });
         Ok(client)
     }
@@ -118,7 +118,7 @@ impl Client {
         task.abort();
         let value = Vec::from(value);
         let answered = begun(async move { lead.answer(value).await })?;
-        thread()?.spawn(async move { shared.tell(call, answered.await.map(|()| News::default())) });
+        thread()?.spawn(async move { shared.report(call, answered.await.map(|()| News::default())) });
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl Client {
     pub fn remove_answer(&self, call: i64, key: Buffer) -> Result<()> {
         let (shared, locks, key) = (self.shared.clone(), self.locks()?, Vec::from(key));
         let removed = begun(async move { locks.forget(key).await })?;
-        thread()?.spawn(async move { shared.tell(call, removed.await.map(|()| News::default())) });
+        thread()?.spawn(async move { shared.report(call, removed.await.map(|()| News::default())) });
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Client {
                 }
             }
         })?;
-        thread()?.spawn(async move { shared.tell(call, released.await.map(|()| News::default())) });
+        thread()?.spawn(async move { shared.report(call, released.await.map(|()| News::default())) });
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Client {
             if detached.is_ok() {
                 shared.forget(of);
             }
-            shared.tell(call, detached.map(News::from));
+            shared.report(call, detached.map(News::from));
         });
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Client {
                 }
             };
             _ = tokio::time::timeout(duration(limit), settled).await;
-            shared.tell(call, Ok(News::default()));
+            shared.report(call, Ok(News::default()));
         });
         Ok(())
     }
@@ -231,9 +231,9 @@ impl Client {
                 // It was given up in this very moment.
                 None => return,
             }
-            shared.tell(call, Ok(News { text: holder, tokens, answer: None }));
+            shared.report(call, Ok(News { text: holder, tokens, answer: None }));
             lost.await;
-            shared.tell(call, Ok(News::default()));
+            shared.report(call, Ok(News::default()));
         });
         inner.calls.insert(call, (task, None));
         Ok(())
@@ -244,7 +244,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let mut inner = self.shared.inner();
-        inner.tell = None;
+        inner.callback = None;
         inner.forget_all();
     }
 }
@@ -276,19 +276,19 @@ impl Shared {
     /// Of a call that holds nothing.
     fn end(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
         self.inner().calls.remove(&call);
-        self.tell(call, outcome);
+        self.report(call, outcome);
     }
 
     /// In the order in which it is called.
-    fn tell(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
+    fn report(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
         let reason = outcome.as_ref().err().and_then(rlock_client::Error::loss).map(|loss| loss.word());
         let (word, News { text, tokens, answer }) =
             outcome.map_or_else(|error| (Some(word(&error)), error.to_string().into()), |news| (None, news));
         // They are microseconds, far below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let tokens = tokens.iter().map(|token| *token as f64).collect();
-        if let Some(tell) = &self.inner().tell {
-            tell.call((call, word, text, tokens, reason, answer.map(Buffer::from)).into(), NonBlocking);
+        if let Some(callback) = &self.inner().callback {
+            callback.call((call, word, text, tokens, reason, answer.map(Buffer::from)).into(), NonBlocking);
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn places_are_kept(world: &World) {
     let mut last = start_waiting(&server, "RLOCK.ACQUIRE a last 600000 WAIT 600000");
     kill_connections(&mut eye);
     until_attended(&mut eye);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     for (number, id) in waits.into_iter().enumerate() {
         ok(client.answer(id));
         if [5, 12].contains(&number) {
@@ -51,7 +51,7 @@ pub fn answers_that_are_cut(world: &World) {
         let waits = client.wants(&held, plain("a"));
         eye.until_waiting(1);
         network.obey(Order::CutMidReply);
-        give_back(&mut eye, "a");
+        release_by_hand(&mut eye, "a");
         ok(client.answer(waits));
         network.obey(Order::Heal);
         ok(client.release(&held));
@@ -64,7 +64,7 @@ pub fn a_session_that_is_ended(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let waits = client.wants("received", plain("a"));
     eye.until_waiting(1);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     ok(client.answer(waits));
     ok(client.release("received"));
     take(&mut eye, "a");
@@ -83,7 +83,7 @@ fn all_ask_again(client: &Adapter, eye: &mut Client) {
     end_sessions(eye);
     wait_until("they have asked again", || eye.figure("waits") >= asked + WAITERS as i64);
     eye.until_waiting(WAITERS as i64);
-    give_back(eye, "a");
+    release_by_hand(eye, "a");
     all_are_served(client, waits);
     until_nothing_is_left(eye, "a");
 }
@@ -96,7 +96,7 @@ pub fn a_waiter_that_is_suspended(world: &World) {
     wait_until("its session is gone", || eye.figure("sessions") == 0);
     client.thaw();
     eye.until_waiting(WAITERS as i64);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     all_are_served(&client, waits);
     until_nothing_is_left(&mut eye, "a");
 }
@@ -177,7 +177,7 @@ pub fn a_machine_that_vanishes(world: &World) {
     eye.until_waiting(2);
     Order::LOSE_ALL.into_iter().for_each(|order| network.obey(order));
     gone.kill();
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     ok(living.answer_within(Duration::from_secs(6) + SOON, waits).0);
     ok(living.release("a"));
 }

@@ -20,7 +20,7 @@ pub fn it_leaves_the_queue(world: &World) {
     }
     wait_within(SOON, "no waiters are left", || eye.figure("waiters") == 0);
     assert_eq!(eye.figure("grants"), 1, "another holder had it all the time");
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     until_nothing_is_left(&mut eye, "a");
 }
 
@@ -36,7 +36,7 @@ pub fn in_the_moment_of_the_grant(world: &World) {
         eye.until_waiting(1);
         // One of the two comes first, by up to a ms.
         let apart = Duration::from_micros(u64::from(round / 2) * 20);
-        let mut release = || give_back(&mut eye, "a");
+        let mut release = || release_by_hand(&mut eye, "a");
         let mut cancel = || _ = client.ask(json!({"do": "cancel", "of": waits}));
         let both: [&mut dyn FnMut(); 2] =
             if round % 2 == 0 { [&mut release, &mut cancel] } else { [&mut cancel, &mut release] };

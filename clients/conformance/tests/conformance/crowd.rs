@@ -23,7 +23,7 @@ pub fn a_thousand_wait(world: &World) {
     eye.until_waiting(WAITS as i64 + 1);
     let used = connections(&mut eye).len();
     assert!(used <= world.tried.connections_max, "{used} connections");
-    keys.iter().for_each(|key| give_back(&mut eye, key));
+    keys.iter().for_each(|key| release_by_hand(&mut eye, key));
     let mut released = 0;
     while released < WAITS {
         let more = client

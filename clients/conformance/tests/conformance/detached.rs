@@ -195,7 +195,7 @@ pub fn a_hold_that_has_ended(world: &World) {
     is_lost_by("not-held", &adopt(&second, "b", &text));
     take(&mut eye, "a");
     is_lost_by("not-held", &adopt(&second, "b", &text));
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     got_no_news_of_a_loss(&second);
 }
 
@@ -281,7 +281,7 @@ pub fn a_detach_that_may_have_shortened_the_lease(world: &World) {
     let is_in_doubt = answer.as_ref().is_err_and(|it| ["in-doubt", "unavailable"].contains(&it.word.as_str()));
     assert!(is_in_doubt, "{answer:?}");
     network.obey(Order::Lose(Sender::Client));
-    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    guarantees_no_more_than(&client, "a", || eye.expiry("a"));
     client.until_lost("a");
 }
 
@@ -311,7 +311,7 @@ pub fn an_adoption_over_a_slow_network(world: &World) {
     network.obey(Order::Delay(Sender::Server, Duration::from_secs(1)));
     ok(adopt(&second, "b", &text));
     network.obey(Order::Lose(Sender::Client));
-    vouches_for_no_more_than(&second, "b", || eye.expiry("a"));
+    guarantees_no_more_than(&second, "b", || eye.expiry("a"));
     is_reported_lost_by("not-renewed", &second, "b");
 }
 

@@ -65,7 +65,7 @@ pub fn a_waiter_that_dies(world: &World) {
     let waits = next.wants("a", plain("a"));
     eye.until_waiting(2);
     dies.kill();
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     ok(next.answer_within(SESSION + SOON, waits).0);
     ok(next.release("a"));
     wait_within(SESSION + SOON, "its session ends", || eye.figure("waiters") == 0);

@@ -26,7 +26,7 @@ pub fn a_cluster(world: &World) {
         take(&mut eye, &key);
         let waits = client.wants(&key, plain(&key));
         eye.until_waiting(1);
-        give_back(&mut eye, &key);
+        release_by_hand(&mut eye, &key);
         ok(client.answer(waits));
         assert!(exists(&mut eye, &key));
         ok(client.release(&key));

@@ -107,7 +107,7 @@ pub fn a_lock_that_is_broken(world: &World) {
     assert_within("the work is stopped", broken, LEASE / 3, ended.at);
     eye.until_waiting(1);
     assert_within("it waits again", ended.at, PAUSE, Instant::now());
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     until_turned(&client, leads, 3);
     cancel(&client, leads);
     until_nothing_is_left(&mut eye, "a");
@@ -172,7 +172,7 @@ pub fn a_lead_that_is_given_up_while_it_waits(world: &World) {
     eye.until_waiting(1);
     cancel(&client, leads);
     wait_until("it has left the queue", || eye.figure("waiters") == 0);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     until_nothing_is_left(&mut eye, "a");
     assert!(!has_begun(&client, leads));
 }

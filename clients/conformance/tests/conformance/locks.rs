@@ -103,7 +103,7 @@ pub fn several_are_all_or_none(world: &World) {
     let waits = client.wants("both", both());
     eye.until_waiting(1);
     assert!(!exists(&mut eye, "{x}:1"), "while they are waited for none is taken");
-    give_back(&mut eye, "{x}:2");
+    release_by_hand(&mut eye, "{x}:2");
     let holder = ok(client.answer(waits))["holder"].as_str().expect("a holder").to_owned();
     for key in ["{x}:1", "{x}:2"] {
         assert_eq!(eye.hash(key), [(holder.clone(), "1".to_owned())]);
@@ -132,7 +132,7 @@ pub fn an_owner_waits_twice(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let waits = ["first", "second"].map(|held| client.wants(held, with(plain("a"), json!({"owner": "ann"}))));
     eye.until_waiting(1);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     for wait in waits {
         ok(client.answer(wait));
     }
@@ -155,7 +155,7 @@ pub fn tokens_grow(world: &World) {
     };
     let waits = client.wants("0", fenced());
     eye.until_waiting(1);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     grows(ok(client.answer(waits)));
     for round in 1..=3 {
         ok(client.release(&(round - 1).to_string()));
@@ -185,7 +185,7 @@ pub fn a_queue_may_be_long_enough(world: &World) {
     eye.until_waiting(1);
     fails_as("queue-full", &client.acquire("y", short()));
     assert_eq!(eye.figure("waiters"), 1);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     ok(client.answer(waits));
     ok(client.release("x"));
 }
@@ -197,7 +197,7 @@ pub fn a_fixed_lease_ends(world: &World) {
     let began = Instant::now();
     ok(client.acquire("a", with(plain("a"), json!({"fixed": 1_000}))));
     let end = eye.expiry("a");
-    vouches_for_no_more_than(&client, "a", || end);
+    guarantees_no_more_than(&client, "a", || end);
     let received = is_reported_lost_by("ended", &client, "a");
     assert!(received.at - began >= Duration::from_millis(900), "given up with no need: {:?}", received.at - began);
     assert_within("the loss is reported", began, Duration::from_secs(1), received.at);

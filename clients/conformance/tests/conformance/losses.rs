@@ -47,7 +47,7 @@ pub fn a_lock_that_is_broken(world: &World) {
     assert_within("the loss is reported", broken, Duration::from_secs(1), received.at);
     assert!(client.look("a").is_lost);
     fails_as("lost", &client.release("a"));
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
 }
 
 /// The server says why a lock is lost. The client passes that on: as news to a holder with a renewed lease, and as the
@@ -101,7 +101,7 @@ pub fn a_network_that_loses_answers(world: &World) {
     until_renewed(&mut eye, "a");
     let silent = Instant::now();
     network.obey(Order::Lose(Sender::Server));
-    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    guarantees_no_more_than(&client, "a", || eye.expiry("a"));
     assert_within("the loss is reported", silent, Duration::from_secs(3), client.until_lost("a").at);
 }
 
@@ -124,7 +124,7 @@ fn late_answers(world: &World, lease: Value) {
     ok(client.acquire("a", with(plain("a"), lease)));
     // Through two renewals, if there are any, and then until it is lost, as nothing is heard of the client any more.
     let (renewed, mut is_cut_off) = (Instant::now() + Duration::from_secs(4), false);
-    vouches_for_no_more_than(&client, "a", || {
+    guarantees_no_more_than(&client, "a", || {
         if !is_cut_off && Instant::now() > renewed {
             is_cut_off = true;
             network.obey(Order::Lose(Sender::Client));
@@ -144,9 +144,9 @@ pub fn a_grant_that_arrives_late(world: &World) {
     eye.until_waiting(1);
     until_attended(&mut eye);
     network.obey(Order::Lose(Sender::Client));
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     ok(client.answer(waits));
-    vouches_for_no_more_than(&client, "a", || eye.expiry("a"));
+    guarantees_no_more_than(&client, "a", || eye.expiry("a"));
     client.until_lost("a");
 }
 
@@ -243,6 +243,6 @@ fn until_lost_by(end: i64, client: &Adapter) {
     let left = Duration::from_millis(u64::try_from(end - unix_ms()).expect("it was renewed right now"));
     let now = Instant::now();
     assert!(!client.look("a").is_lost, "given up with no need");
-    vouches_for_no_more_than(client, "a", || end);
+    guarantees_no_more_than(client, "a", || end);
     assert_within("the loss is reported", now, left, client.until_lost("a").at);
 }

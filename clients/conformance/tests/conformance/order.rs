@@ -24,7 +24,7 @@ pub fn all_languages_wait_in_one_queue(world: &World) {
     let mut by_hand = start_waiting(&server, "RLOCK.ACQUIRE a by-hand 600000 WAIT 600000");
     let behind = clients[0].wants("behind", plain("a"));
     eye.until_waiting(waits.len() as i64 + 2);
-    give_back(&mut eye, "a");
+    release_by_hand(&mut eye, "a");
     let left = waits.len() as i64 + 1;
     for (served, (client, held, id)) in waits.into_iter().enumerate() {
         ok(client.answer(id));

@@ -181,7 +181,7 @@ pub fn take(eye: &mut Client, key: &str) {
     assert_eq!(eye.run(&["RLOCK.ACQUIRE", key, "other", "600000"]), Reply::Nil);
 }
 
-pub fn give_back(eye: &mut Client, key: &str) {
+pub fn release_by_hand(eye: &mut Client, key: &str) {
     assert_eq!(eye.run(&["RLOCK.RELEASE", key, "other"]).as_int(), 1);
 }
 
@@ -257,7 +257,7 @@ pub fn until_past(end: i64) {
 /// Checks again and again until it is lost. All the while it must not be guaranteed after its end on the server, which is
 /// looked up in between, and is in the past where the key is gone. An end only gets later while there is a holder, so each
 /// check is judged by the end of after it.
-pub fn vouches_for_no_more_than(adapter: &Adapter, held: &str, mut end: impl FnMut() -> i64) {
+pub fn guarantees_no_more_than(adapter: &Adapter, held: &str, mut end: impl FnMut() -> i64) {
     let deadline = Instant::now() + rlock_testing::PATIENCE;
     loop {
         let (mut look, mut end) = (adapter.look(held), end());

@@ -331,7 +331,7 @@ impl Play {
         let ticket = session.zip(by).map(|((found, _), (_, ticket))| (found, ticket.as_bytes()));
         let waiting = wait.map(|limit_ms| commands::Waiting { limit_ms, max, ticket });
         let came = self.now();
-        let (joins, is_anew) = self.asks_anew(asking, used == Use::Free);
+        let (joins, is_anew) = self.asks_again(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if !self.is_held_back() && used == Use::Free && acquiring_refuses(&acquiring) && !is_anew {
             // Behind its own former request it waits in that one's place.
@@ -443,7 +443,7 @@ impl Play {
     }
 
     /// Where a request stands if it has to wait, and whether a former request of its holder waits.
-    fn asks_anew(&self, asking: &Asking, is_new: bool) -> (Joins, bool) {
+    fn asks_again(&self, asking: &Asking, is_new: bool) -> (Joins, bool) {
         let Asking { lock, holder, side, lease, .. } = *asking;
         let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: asking.is_fenced() };
         let reenters = matches!(

@@ -159,7 +159,7 @@ impl Watcher for Seen {
             used_before.into_iter().filter(is_taken_back).for_each(|named| self.taken_back(named));
         }
         if engine.length() < self.waiting.borrow().len() {
-            self.note_who_left(world, engine);
+            self.note_leavers(world, engine);
         }
     }
 
@@ -267,7 +267,7 @@ impl Seen {
     }
 
     /// Notes which waiters are no longer in the queues, and that the others are in the order of coming.
-    fn note_who_left(&self, world: &World, engine: &Engine<Client>) {
+    fn note_leavers(&self, world: &World, engine: &Engine<Client>) {
         for (number, lock) in LOCKS.into_iter().enumerate() {
             let mut there = engine.queue(lock, world.now()).map(|queued| (who(&queued), queued.wish.lease)).peekable();
             let (mut ahead, mut left) = (Vec::new(), Vec::new());

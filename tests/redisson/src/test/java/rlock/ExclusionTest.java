@@ -50,7 +50,7 @@ class ExclusionTest {
                 readOrWrite(Guard.rlock("rw", Side.Kind.READ), Guard.rlock("rw", Side.Kind.WRITE)));
         assertEquals("" + rounds / 2, client.say("GET rw:first"));
         assertEquals("" + rounds / 2, client.say("GET rw:second"));
-        assertNobodyHolds("rw");
+        assertFree("rw");
     }
 
     /**
@@ -85,7 +85,7 @@ class ExclusionTest {
             }
         });
         assertEquals("" + rounds * 98 / 100, client.say("GET lost:number"));
-        assertNobodyHolds("lost");
+        assertFree("lost");
     }
 
     /**
@@ -169,7 +169,7 @@ class ExclusionTest {
         own.run("SET", number, before == null ? 1 : Long.parseLong(before) + 1);
     }
 
-    private void assertNobodyHolds(String name) {
+    private void assertFree(String name) {
         assertEquals(List.of(), client.run("HGETALL", name));
     }
 }

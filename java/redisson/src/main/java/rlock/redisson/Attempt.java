@@ -497,11 +497,11 @@ final class Attempt<T> {
         if (ids.size() == 1) {
             tryOnce();
         } else {
-            giveBackAndTryAgain(0);
+            releaseAndTryAgain(0);
         }
     }
 
-    private void giveBackAndTryAgain(long pauseMs) {
+    private void releaseAndTryAgain(long pauseMs) {
         held(System.nanoTime());
         all(id -> locks.release(server, id)).whenComplete((released, failure) -> {
             beginsAgain();
@@ -519,7 +519,7 @@ final class Attempt<T> {
                 notHeld();
             } else if (error != null && Server.isNotReplicated(error) && !outcome.isDone()
                     && unreplicated++ < server.retryAttempts()) {
-                giveBackAndTryAgain(server.retryDelayMs(unreplicated));
+                releaseAndTryAgain(server.retryDelayMs(unreplicated));
             } else {
                 // What no replica has lengthens no hold that was there before.
                 held(error == null ? sentAt + leaseNs() : System.nanoTime());
@@ -574,7 +574,7 @@ final class Attempt<T> {
 
     private void failed(boolean withDoubt) {
         ended(hold -> hold.attemptFailed(doubt || withDoubt));
-        ids.forEach(id -> locks.giveBackWhatIsLeftBehind(id, terms.lease.ms));
+        ids.forEach(id -> locks.releaseLeftovers(id, terms.lease.ms));
         over.complete(null);
     }
 }

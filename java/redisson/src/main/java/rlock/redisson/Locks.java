@@ -15,7 +15,7 @@ import org.redisson.client.RedisConnectionException;
 /** What the locks of one client share: its holds, its watchdog, and a session for each node. */
 final class Locks {
     /** The pause between tries to release what may have been left behind, until one succeeds or its lease has ended. */
-    private static final long GIVE_BACK_AGAIN_MS = 500;
+    private static final long RELEASE_AGAIN_MS = 500;
 
     final Holds holds = new Holds();
     final Crowds crowds = new Crowds();
@@ -117,7 +117,7 @@ final class Locks {
                 return CompletableFuture.failedFuture(doubt);
             }
             CompletableFuture<Void> pause = new CompletableFuture<>();
-            server.later(GIVE_BACK_AGAIN_MS, () -> pause.complete(null));
+            server.later(RELEASE_AGAIN_MS, () -> pause.complete(null));
             return pause.thenCompose(over -> answerAgain(id, answer, until, doubt));
         }).thenCompose(reply ->
                 reply == null ? CompletableFuture.failedFuture(doubt) : CompletableFuture.completedFuture(reply));
@@ -224,16 +224,16 @@ final class Locks {
 
     private void releaseFailed(Hold.Id id, Throwable error, boolean isOver) {
         given(id, isOver || Server.isUnanswered(error) ? Hold::releaseUnanswered : Hold::releaseRefused);
-        giveBackWhatIsLeftBehind(id, server.watchdogMs());
+        releaseLeftovers(id, server.watchdogMs());
     }
 
     /** What a request may have got that was not answered, if this holder has nothing else there. */
-    void giveBackWhatIsLeftBehind(Hold.Id id, long leaseMs) {
-        giveBack(id, System.nanoTime() + Clock.ns(leaseMs));
+    void releaseLeftovers(Hold.Id id, long leaseMs) {
+        releaseHold(id, System.nanoTime() + Clock.ns(leaseMs));
     }
 
     /** All of it: that can be repeated, and is right however many of the requests were executed. */
-    private void giveBack(Hold.Id id, long until) {
+    private void releaseHold(Hold.Id id, long until) {
         boolean begins = holds.with(id, hold -> {
             boolean isLeft = hold.isLeftBehind();
             if (isLeft) {
@@ -254,7 +254,7 @@ final class Locks {
                 return hold.settlingEnds();
             }).complete(null);
             if (goesOn) {
-                server.after(GIVE_BACK_AGAIN_MS, () -> giveBack(id, until));
+                server.after(RELEASE_AGAIN_MS, () -> releaseHold(id, until));
             }
         });
     }

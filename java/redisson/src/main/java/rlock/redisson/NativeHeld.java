@@ -125,7 +125,7 @@ final class NativeHeld extends AbstractHeld {
             locks.watchdog.resume(id, until);
         } else {
             locks.holds.change(id, Hold::isAbandoned);
-            locks.giveBackWhatIsLeftBehind(id, terms.leaseMs);
+            locks.releaseLeftovers(id, terms.leaseMs);
         }
     }
 

@@ -224,7 +224,7 @@ class NativeLock implements RLock, Watched {
     }
 
     /** Also if it is lost. */
-    CompletableFuture<Void> giveBack(long thread) {
+    CompletableFuture<Void> releaseHold(long thread) {
         return locks.release(server, id(thread)).exceptionally(error -> {
             if (Server.cause(error) instanceof IllegalMonitorStateException) {
                 return null;

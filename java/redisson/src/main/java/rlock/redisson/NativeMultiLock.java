@@ -239,7 +239,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
         }
 
         private void notAll(Throwable error) {
-            giveBack().whenComplete((done, failure) -> {
+            releaseHold().whenComplete((done, failure) -> {
                 Throwable cause = error != null ? error : failure;
                 if (cause != null) {
                     outcome.completeExceptionally(Server.cause(cause));
@@ -268,13 +268,13 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
 
         private void hand() {
             if (!outcome.complete(meaning.apply(true))) {
-                giveBack();
+                releaseHold();
             }
         }
 
-        private CompletableFuture<Void> giveBack() {
+        private CompletableFuture<Void> releaseHold() {
             List<CompletableFuture<Void>> all = taken.stream()
-                    .map(member -> member.giveBack(thread)).collect(Collectors.toList());
+                    .map(member -> member.releaseHold(thread)).collect(Collectors.toList());
             taken.clear();
             return CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0]));
         }

@@ -15,7 +15,7 @@ import (
 // longestGiving is for how many leases a silent server is asked: it may be suspended with a request.
 const longestGiving = 10
 
-type giving struct {
+type releasing struct {
 	locks    *Locks
 	lock     *Lock
 	hold     *hold
@@ -40,14 +40,14 @@ type giving struct {
 	absences    int
 }
 
-func (l *Locks) newGiving(lock *Lock, h *hold, all bool, lease time.Duration) *giving {
+func (l *Locks) newReleasing(lock *Lock, h *hold, all bool, lease time.Duration) *releasing {
 	now := time.Now()
-	return &giving{locks: l, lock: lock, hold: h, all: all, lease: lease, left: append([]string{}, h.names...),
+	return &releasing{locks: l, lock: lock, hold: h, all: all, lease: lease, left: append([]string{}, h.names...),
 		late: map[*request]string{}, began: now, until: now.Add(lease), onResult: func(error) {}}
 }
 
-// giveBack ends what is held, and reports that to the callers of released. An answer is stored only if it is not lost.
-func (h *Held) giveBack(ctx context.Context, answer *answer) {
+// releaseAll ends what is held, and reports that to the callers of released. An answer is stored only if it is not lost.
+func (h *Held) releaseAll(ctx context.Context, answer *answer) {
 	l := h.locks
 	if h.hold.named {
 		h.hold.gate <- struct{}{}
@@ -62,7 +62,7 @@ func (h *Held) giveBack(ctx context.Context, answer *answer) {
 	areOthers := len(h.hold.held) > 0
 	all := !h.hold.named || !areOthers && h.hold.doubtful
 	isNothing := areOthers && h.loss != nil
-	g := l.newGiving(h.lock, h.hold, all, h.lock.lease())
+	g := l.newReleasing(h.lock, h.hold, all, h.lock.lease())
 	if g.lost, g.valid = h.loss, valid; h.loss == nil {
 		g.answer = answer
 	}
@@ -101,7 +101,7 @@ func orNever(done <-chan struct{}) <-chan struct{} {
 }
 
 // run returns false if done came first, or if no caller waits for more than was reported: then it is to be called again.
-func (g *giving) run(done <-chan struct{}) bool {
+func (g *releasing) run(done <-chan struct{}) bool {
 	for {
 		if g.rest > 0 {
 			select {
@@ -139,14 +139,14 @@ func (g *giving) run(done <-chan struct{}) bool {
 }
 
 // ends is when it is not asked again: after the first report it is over when the client is closed.
-func (g *giving) ends() <-chan struct{} {
+func (g *releasing) ends() <-chan struct{} {
 	if g.isReported {
 		return g.locks.closing.Done()
 	}
 	return g.locks.life.Done()
 }
 
-func (g *giving) ask() {
+func (g *releasing) ask() {
 	for _, name := range g.left {
 		words := []string{"RLOCK.RELEASE", name, g.hold.holder}
 		switch {
@@ -170,7 +170,7 @@ func (g *giving) ask() {
 }
 
 // answered returns the worst fault, and keeps in left what is not released.
-func (g *giving) answered() (worst *fault) {
+func (g *releasing) answered() (worst *fault) {
 	asked := g.asked
 	g.asked = nil
 	var left []string
@@ -213,11 +213,11 @@ func (f *fault) refusal(about string) error {
 }
 
 // isOver sees what is to be done about it.
-func (g *giving) isOver(f *fault) bool {
+func (g *releasing) isOver(f *fault) bool {
 	now, about := time.Now(), g.hold.about()
 	switch {
 	case len(g.left) == 0:
-		g.locks.allGiven(g)
+		g.locks.allReleased(g)
 		g.reports(nil)
 		return true
 	case f == nil:
@@ -259,7 +259,7 @@ func (g *giving) isOver(f *fault) bool {
 }
 
 // isAbsent: the server says that it is not held. A late answer may tell that it was.
-func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
+func (g *releasing) isAbsent(lost *Error, isCertain bool) bool {
 	at := time.Now()
 	for r, name := range g.late {
 		if !r.isDone(g.locks.options.AnswerTimeout - time.Since(at)) {
@@ -294,7 +294,7 @@ func (g *giving) isAbsent(lost *Error, isCertain bool) bool {
 }
 
 // reports passes on the first result, and no other.
-func (g *giving) reports(err error) {
+func (g *releasing) reports(err error) {
 	if !g.isReported {
 		g.isReported = true
 		g.onResult(err)
@@ -325,7 +325,7 @@ func (l *Locks) mayCome(h *hold) bool {
 	return h.doubtful
 }
 
-func (l *Locks) allGiven(g *giving) {
+func (l *Locks) allReleased(g *releasing) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if g.all {
