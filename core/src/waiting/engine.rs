@@ -209,11 +209,16 @@ impl<C> Engine<C> {
     }
 
     /// Of each session that is back, but with tickets that are not back in their places yet, the first in this queue returns.
+    /// The lock is then to be checked: the caller may be a newcomer, which only asks whether it has to wait.
     pub(super) fn put_returning_back(&mut self, lock: LockId, now: UnixMs) {
+        let mut is_back = false;
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
             if let Some(session) = self.sessions.get_mut(*id).filter(|session| session.is_attended(now)) {
-                self.queues.put_first_back(lock, &mut session.tickets);
+                is_back |= self.queues.put_first_back(lock, &mut session.tickets);
             }
+        }
+        if is_back {
+            self.changed(lock);
         }
     }
 

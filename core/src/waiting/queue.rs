@@ -593,13 +593,15 @@ impl<W, L: Default> Queues<W, L> {
         self.lock_of(ticket)
     }
 
-    /// Puts the first of the group that was passed over for this lock back into its place.
-    pub fn put_first_back(&mut self, lock: LockId, group: &mut Group) {
+    /// Puts the first of the group that was passed over for this lock back into its place. Returns whether there was one.
+    pub fn put_first_back(&mut self, lock: LockId, group: &mut Group) -> bool {
         let (first, last) = (Ticket { number: 0, place: 0 }, Ticket { number: u64::MAX, place: Place::MAX });
         let range = (lock.place, group.id, first)..=(lock.place, group.id, last);
-        if let Some((.., ticket)) = self.passed_over_by_group.range(range).next().copied() {
+        let first = self.passed_over_by_group.range(range).next().copied();
+        if let Some((.., ticket)) = first {
             self.put_ticket_back(ticket, group);
         }
+        first.is_some()
     }
 
     fn put_ticket_back(&mut self, ticket: Ticket, group: &mut Group) {

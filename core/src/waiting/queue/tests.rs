@@ -124,7 +124,7 @@ proptest! {
             }
             if let Step::PutFirstBack { database, key } = step {
                 if let Some(lock) = queues.find(LockName { database, key: KEYS[key] }) {
-                    queues.put_first_back(lock, &mut group);
+                    _ = queues.put_first_back(lock, &mut group);
                 }
                 let is_it = |known: &&Known| known.is_for(database, key) && reference.passed_over.contains(&known.ticket);
                 if let Some(first) = reference.list.iter().find(is_it).map(|known| known.ticket) {

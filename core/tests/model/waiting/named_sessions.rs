@@ -363,3 +363,21 @@ fn a_waiter_for_its_own_lock_is_granted_it_after_the_grace() {
         play.on(&[release(ANN)]).end();
     }
 }
+
+/// Cid reads, bob's session is back and its tickets are not yet, and dan's request finds bob before it.
+#[test]
+fn a_newcomer_that_finds_a_returning_waiter_has_it_served() {
+    let history = [
+        events(0, Ack::None, None),
+        ask(ANN, Side::Write, None),
+        ask_by_ticket(0, BOB, Side::Read),
+        Step::Advance { ms: 1_000 },
+        release(ANN),
+        ask(CID, Side::Read, None),
+        Step::Busy(true),
+        events(0, Ack::None, None),
+        ask(DAN, Side::Read, Some(0)),
+        Step::OneTurn,
+    ];
+    assert_eq!(Play::new().on(&history).inside(), ["bob:1", "cid:1", "dan:1"]);
+}
