@@ -236,6 +236,13 @@ fn what_cannot_be_an_answer_changes_nothing() {
     assert!(scene.say(3, "ONCE w ann 1000").starts_with("-WRONGKIND"));
 }
 
+#[test]
+fn the_longest_answer_is_stored() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ONCE k ann 1000"), "$-1");
+    assert_eq!(scene.say(1, &format!("ANSWER k ann {} KEEP 500", "x".repeat(64 * 1024))), ":1");
+}
+
 /// One answer of 64 KiB for very many: a turn ends in between, and nothing of the engine's own grows with it.
 #[test]
 fn an_answer_under_way_is_kept_once_and_forgotten() {
