@@ -191,7 +191,7 @@ impl Sentinels {
             named = self.named_by(scout, sentinel, &mut present).await;
         }
         if !named.as_ref().is_err_and(is_silent) {
-            // Also if the master is down: the next one is published here.
+            // Kept also if the master is down: the sentinel publishes the next one on it.
             *talk = Some(present);
         }
         let named = named?;
@@ -220,7 +220,7 @@ impl Sentinels {
         let Reply::List(address) = address else { return Err(no_sentinel()) };
         let [host, port] = &address[..] else { return Err(no_sentinel()) };
         let named = format!("{}:{}", host.text().unwrap_or_default(), port.text().unwrap_or_default());
-        // What it lists is the former master until the replica that it has promoted has all others.
+        // A sentinel lists the former master until all other replicas follow the one that it has promoted.
         let [host, port] = ["ip", "port"].map(|name| master.get(name).copied().unwrap_or_default());
         let listed = format!("{host}:{port}");
         if named == listed && !is_up(&master) {
