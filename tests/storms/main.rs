@@ -18,6 +18,7 @@ mod readers;
 mod scene;
 mod session_ends;
 mod setting;
+mod slowness;
 mod tickets;
 
 use rlock_testing::{Reply, batch_of};
@@ -44,12 +45,6 @@ fn batch_size(wanted: usize) -> usize {
 fn size(wanted: usize) -> usize {
     let is_debug_build = cfg!(debug_assertions) && std::env::var_os("RLOCK_MODULE").is_none();
     if is_debug_build { wanted / 4 } else { wanted }
-}
-
-/// The factor of the bounds on a server that was built to check itself, and is several times slower: `RLOCK_SLOWNESS`,
-/// set by the build.
-fn slowness() -> u32 {
-    std::env::var("RLOCK_SLOWNESS").map_or(1, |times| times.parse().expect("a number"))
 }
 
 fn as_i64(number: usize) -> i64 {

@@ -1,7 +1,8 @@
 //! A server, a batch of its waiters, a holder of what they wait for, and a bystander that measures.
 
 use crate::setting::Setting;
-use crate::{as_i64, batch_size, slowness};
+use crate::slowness::Slowness;
+use crate::{as_i64, batch_size};
 use rlock_testing::{Answer, Batch, Bystander, Client, PATIENCE, Reply, Server, Testimony};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ pub struct Scene {
 #[must_use]
 pub struct Storm {
     what: String,
+    slowness: Slowness,
     bystander: Bystander,
 }
 
@@ -26,6 +28,7 @@ pub struct Storm {
 pub struct Seen {
     what: String,
     testimony: Testimony,
+    slowness: Slowness,
 }
 
 /// When a lock was free, by the server's clock, and when the time began that its grant may take.
@@ -86,7 +89,7 @@ impl Scene {
     /// A storm of something else than the batch's clients.
     pub fn storm_of(&self, whom: &str, name: &str) -> Storm {
         let what = format!("{name} [{}], {whom}", self.setting);
-        Storm { what, bystander: Bystander::of(&self.server) }
+        Storm { what, slowness: Slowness::of(&self.server), bystander: Bystander::of(&self.server) }
     }
 
     /// The answer of each client of the batch.
@@ -120,20 +123,23 @@ impl Storm {
     /// # Panics
     /// If the server does not live through it.
     pub fn calm(self, scene: &mut Scene) -> Seen {
-        let Self { what, bystander } = self;
+        let Self { what, slowness, bystander } = self;
         let testimony = bystander.into_testimony();
         let silence = testimony.silence;
         let (answered, health) = (scene.batch.answered(), health(&mut scene.server));
         assert!(health.is_ok(), "{what}: {health:?}, {answered} were answered, a PING took up to {silence:?}");
-        Seen { what, testimony }
+        let slowness = slowness.max(Slowness::of(&scene.server));
+        Seen { what, testimony, slowness }
     }
 }
 
 impl Seen {
     /// How late something came that may come from `due` on and for `late_ms`, minus the time in which the server had no
-    /// processor.
+    /// processor, and minus its longest silence: that has a bound of its own, and a machine that stalls shows there.
     pub fn lateness(&self, due: i64, late_ms: i64, came: i64) -> i64 {
-        came - due - late_ms * i64::from(slowness()) - self.testimony.wanted.ms_between(due, came)
+        let Testimony { silence, wanted } = &self.testimony;
+        let silence = i64::try_from(silence.as_millis()).unwrap();
+        came - due - self.slowness.of_ms(late_ms) - wanted.ms_between(due, came) - silence
     }
 
     /// How much of this time, which the storm took, the server had a processor.
@@ -156,10 +162,13 @@ impl Seen {
 
     /// Prints the figures, with the caller's own, and checks the longest silence.
     pub fn report(self, longest: Duration, figures: &str) {
-        let Self { what, testimony: Testimony { silence, wanted } } = self;
+        let Self { what, testimony: Testimony { silence, wanted }, slowness } = self;
         let without = wanted.ms_between(i64::MIN, i64::MAX);
-        println!("{what}: {figures}longest PING {} ms; without a processor for {without} ms", silence.as_millis());
-        assert!(silence <= longest * slowness(), "{what}: the server was silent for {silence:?}");
+        let (silent_ms, slow) = (silence.as_millis(), slowness.0);
+        println!(
+            "{what}: {figures}longest PING {silent_ms} ms; without a processor for {without} ms; slow by {slow:.1}"
+        );
+        assert!(silence <= slowness.times(longest), "{what}: the server was silent for {silence:?}");
     }
 }
 

@@ -147,6 +147,7 @@ impl Play {
             self.broken[lock].retain(|hold| self.world.has_key(lock, hold) && !now_there.contains(hold));
         }
         if self.is_quiet() {
+            assert_eq!(self.grace_is_told, self.world.grace().is_running(), "its end is reported");
             assert_eq!(self.broken, [(); LOCKS.len()].map(|()| BTreeSet::new()), "read holds of broken locks are left");
             self.sessions.all_mut().for_each(|session| session.server_is_done());
             self.check_taken_back();
@@ -540,6 +541,9 @@ impl Play {
             assert!(begins || self.grace_is_told, "the end of a grace was reported without its begin");
             self.grace_is_told = begins;
         }
+        let runs = self.world.grace().is_running();
+        assert!(self.grace_is_told || !runs, "a grace runs, and its begin was not reported");
+        assert_eq!(self.engine.has_news_of_grace(), self.grace_is_told, "news of the grace are to come");
         loop {
             self.digest();
             if let Some((id, outcome)) = self.untold.pop_front() {
