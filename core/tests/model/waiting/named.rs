@@ -49,6 +49,15 @@ fn ask(holder: usize, side: Side, wait: Option<i64>) -> Step {
     Step::Ask { lock: 0, holder, side, lease: 1, wait, max: None }
 }
 
+#[test]
+fn a_turn_with_nothing_to_do_is_over_at_once() {
+    let mut play = Play::new();
+    play.begin_turn();
+    let before = play.world.turn_left();
+    play.engine.catch_up(&play.world);
+    assert_eq!(play.world.turn_left(), before);
+}
+
 /// With a bound, and a waiter by ticket: a refused request leaves nothing behind, and present waiters stay.
 #[test]
 fn no_request_waits_behind_more_than_its_bound() {

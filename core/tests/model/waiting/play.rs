@@ -160,6 +160,9 @@ impl Play {
         self.sessions.all_mut().for_each(|session| session.server_goes_on(now));
         self.sessions.all_mut().for_each(Session::turn);
         self.engine.catch_up(&self.world);
+        self.hear_of_grace();
+        let is_due = self.engine.wakes_next_at(&self.world).is_some_and(|time| time <= now);
+        assert!(self.world.turn_left() == 0 || !is_due, "a turn that has time leaves something undone");
         self.begin_turn();
         self.hear();
     }
@@ -536,14 +539,7 @@ impl Play {
     /// The server sends replies; one of the clients may be gone by now.
     pub fn hear(&mut self) {
         self.world.watch(&self.engine);
-        if let Some(news) = self.engine.take_grace_news(&self.world) {
-            let begins = matches!(news, GraceNews::Begins { .. });
-            assert!(begins || self.grace_is_told, "the end of a grace was reported without its begin");
-            self.grace_is_told = begins;
-        }
-        let runs = self.world.grace().is_running();
-        assert!(self.grace_is_told || !runs, "a grace runs, and its begin was not reported");
-        assert_eq!(self.engine.has_news_of_grace(), self.grace_is_told, "news of the grace are to come");
+        self.hear_of_grace();
         loop {
             self.digest();
             if let Some((id, outcome)) = self.untold.pop_front() {
@@ -554,6 +550,17 @@ impl Play {
                 return;
             }
         }
+    }
+
+    fn hear_of_grace(&mut self) {
+        if let Some(news) = self.engine.take_grace_news(&self.world) {
+            let begins = matches!(news, GraceNews::Begins { .. });
+            assert!(begins || self.grace_is_told, "the end of a grace was reported without its begin");
+            self.grace_is_told = begins;
+        }
+        let runs = self.world.grace().is_running();
+        assert!(self.grace_is_told || !runs, "a grace runs, and its begin was not reported");
+        assert_eq!(self.engine.has_news_of_grace(), self.grace_is_told, "news of the grace are to come");
     }
 
     fn tell_client(&mut self, id: u64, outcome: Option<Outcome>) {
