@@ -4,8 +4,10 @@
 //!
 //! A history that fails is shrunk, and its seed is kept in `failing-seeds.txt` next to this file and tried first from then on.
 
+mod by_words;
 mod hand_over;
 mod once;
+mod scene;
 mod sets;
 mod waiting;
 

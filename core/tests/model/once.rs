@@ -1,72 +1,18 @@
 //! ONCE and ANSWER by their words, on a server in memory: which caller leads, which one gets the answer, and when.
 
+use crate::scene::Scene;
 use crate::{Told, config};
 use proptest::prelude::*;
-use rlock_core::lock::UnixMs;
 use rlock_core::waiting::{Engine, LockName, Note};
-use rlock_sim::resp::Replies;
-use rlock_sim::{Done, Node, Plain};
+use rlock_sim::Plain;
 use std::collections::BTreeMap;
 
 const ANSWER: &[u8] = b"rlock_answer:{k}";
 const SESSION: &str = "session-of-16-bytes";
 
-struct Scene {
-    node: Node,
-    now: UnixMs,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let mut scene = Self { node: Node::default(), now: 1_000_000 };
-        (1..=9).for_each(|id| scene.node.open(id, format!("client:{id}"), Some(b"default".to_vec())));
-        scene.advance(0);
-        scene
-    }
-
-    fn advance(&mut self, ms: i64) {
-        self.now += ms;
-        self.node.set_clocks(self.now * 1_000, self.now);
-        self.node.follow_up();
-        assert_eq!(self.node.engine.fault(), None);
-    }
-
-    /// The command without its prefix; the reply in one line, or `waits`.
-    fn say(&mut self, id: u64, command: &str) -> String {
-        let said = self.say_only(id, command);
-        self.node.follow_up();
-        assert_eq!(self.node.engine.fault(), None);
-        said
-    }
-
-    /// The same, without what follows in the turns after it.
-    fn say_only(&mut self, id: u64, command: &str) -> String {
-        let words: Vec<_> = format!("RLOCK.{command}").split(' ').map(|word| word.as_bytes().to_vec()).collect();
-        let mut replies = Replies::default();
-        self.node.begin(id);
-        match self.node.run(id, &words, &mut replies).unwrap() {
-            Done::Waits => "waits".to_owned(),
-            Done::Replied => line(&replies.bytes),
-        }
-    }
-
-    /// What a client that waited got since the last call.
-    fn heard(&mut self, id: u64) -> String {
-        line(&std::mem::take(&mut self.node.clients.get_mut(&id).unwrap().replies.bytes))
-    }
-
-    fn stored(&self) -> Option<Vec<u8>> {
-        let keyspace = self.node.host.keyspace.borrow();
-        keyspace.answer(0, b"k").unwrap().map(|(value, _)| value.to_vec())
-    }
-
-    fn run_plain(&mut self, command: Plain<'_>) {
-        assert!(self.node.host.keyspace.borrow_mut().run(0, command));
-    }
-}
-
-fn line(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace("\r\n", " ").trim_end().to_owned()
+fn stored(scene: &Scene) -> Option<Vec<u8>> {
+    let keyspace = scene.node.host.keyspace.borrow();
+    keyspace.answer(0, b"k").unwrap().map(|(value, _)| value.to_vec())
 }
 
 #[test]
@@ -85,7 +31,7 @@ fn one_leads_and_all_get_its_answer_at_once() {
     assert_eq!(scene.say(3, "RELEASE k cid"), ":1");
     assert_eq!(scene.say(1, "ANSWER k ann 43 KEEP 500"), "$-1", "it leads no more");
     scene.advance(501);
-    assert_eq!((scene.stored(), scene.say(5, "ONCE k eva 1000")), (None, "$-1".to_owned()));
+    assert_eq!((stored(&scene), scene.say(5, "ONCE k eva 1000")), (None, "$-1".to_owned()));
 }
 
 #[test]
@@ -119,7 +65,7 @@ fn an_answer_reaches_every_place_even_after_it_has_expired() {
     for _ in 0..20 {
         scene.advance(5);
     }
-    assert_eq!((scene.stored(), scene.heard(2)), (None, "$-1".to_owned()));
+    assert_eq!((stored(&scene), scene.heard(2)), (None, "$-1".to_owned()));
     (3..=9).for_each(|id| assert_eq!(scene.heard(id), "$2 42"));
     assert_eq!(scene.node.engine.length(), 0);
     assert_eq!(scene.say(2, "RELEASE k bob"), ":1");
@@ -332,7 +278,7 @@ impl Callers {
     }
 
     fn ask(&mut self, id: u64, wait: Option<i64>) {
-        let stored = self.scene.stored();
+        let stored = stored(&self.scene);
         let wait = wait.map_or(String::new(), |ms| format!(" WAIT {ms}"));
         let said = self.scene.say_only(id, &format!("ONCE k h{id} 40{wait}"));
         match stored {
