@@ -27,6 +27,8 @@ pub struct Memory<W = ()> {
     pub caller: Cell<u64>,
     /// Whether it can be kept waiting.
     pub may_block: Cell<bool>,
+    /// Some servers block no client that has a subscription.
+    pub has_subscription: Cell<bool>,
     pub steady_ms: Cell<i64>,
     pub clocks: Cell<Clocks>,
     /// So often the engine may ask whether its turn is over.
@@ -163,6 +165,7 @@ impl<W> Memory<W> {
             answers,
             caller,
             may_block,
+            has_subscription: Cell::new(false),
             steady_ms,
             clocks,
             turn,
@@ -355,7 +358,8 @@ impl<W: Watcher> Host for Memory<W> {
     }
 
     fn block(&self) -> Option<Client> {
-        let id = self.may_block.get().then(|| self.watcher.blocks(self))?;
+        let is_blocked = self.may_block.get() && !self.has_subscription.get();
+        let id = is_blocked.then(|| self.watcher.blocks(self))?;
         Some(Client { id, answers: Some(Rc::clone(&self.answers)) })
     }
 

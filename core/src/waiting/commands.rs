@@ -206,10 +206,10 @@ impl<C> Engine<C> {
             let locks = &names_of(host, keys);
             return self.wait(host, &Request { keys, locks, asked_by, wish }, waiting, &busy);
         }
-        let grants = match acquire_open(host, keys, wish, self.grace(host)) {
-            Tried::Granted(_, grants) => grants,
-            Tried::Told(Outcome::Refused(refusal)) => return Err(refusal.into()),
-            _ => return Err(Rejected::Paused),
+        // Each of them could be granted when it was looked at, and nothing has happened to any of them since: only a pause
+        // is in the way.
+        let Tried::Granted(_, grants) = acquire_open(host, keys, wish, self.grace(host)) else {
+            return Err(Rejected::Paused);
         };
         self.granted_at_once(host, keys, overtaken);
         let tokens = grants.iter().filter_map(|grant| grant.token).collect();

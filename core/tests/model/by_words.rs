@@ -1,7 +1,9 @@
 //! Histories by their words: what random ones seldom reach, or do not look at.
 
 use crate::scene::Scene;
-use rlock_sim::Plain;
+use rlock_sim::{Limits, Plain};
+
+const SESSION: &str = "session-of-16-bytes";
 
 /// Redisson's waiters are notified of a lock that they can get now, or sooner than they know.
 #[test]
@@ -44,6 +46,8 @@ fn sixteen_waiters_for_several_locks_are_overtaken_in_one_line_and_no_more() {
             assert_eq!(scene.say(id, &format!("MACQUIRE 2 k other h{id} 1000 WAIT 0")), "waits");
         }
         assert_eq!(scene.say(30, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+        assert_eq!(scene.node.engine.waits(), several as usize + 1);
+        assert_eq!(scene.node.engine.oldest_since(), Some(scene.now));
         assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
         assert_eq!(scene.heard(30), heard, "behind {several}");
     }
@@ -66,4 +70,76 @@ fn a_try_at_a_lock_that_is_kept_for_a_waiter_learns_for_how_long() {
     assert_eq!(scene.heard(7), ":3990");
     scene.run_plain(Plain::Persist { key: b"other" });
     assert_eq!(scene.say(7, "ACQUIRE k eve 100"), ":1000");
+}
+
+#[test]
+fn only_requests_for_plain_locks_overtake_a_waiter_for_several() {
+    for request in ["RACQUIRE k eve 100", "WACQUIRE k eve 100", "PACQUIRE k eve 100 LIMIT 2"] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say(1, "ACQUIRE other cid 5000"), "$-1");
+        assert_eq!(scene.say(2, "MACQUIRE 2 k other ann 1000 WAIT 0"), "waits");
+        assert_eq!(scene.say(3, request), ":5000", "{request}");
+    }
+}
+
+/// The server may find the end of a lease late, if only it looks.
+#[test]
+fn a_lease_that_is_cut_wakes_the_engine_at_its_new_end() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 5000"), "$-1");
+    assert_eq!(scene.say(2, "ACQUIRE k bob 5000 WAIT 0"), "waits");
+    assert_eq!(scene.say(1, "RENEW k ann 50"), ":1");
+    assert_eq!(scene.node.wakes_at(), Some(scene.now + 51));
+}
+
+#[test]
+fn a_client_that_takes_the_place_of_another_needs_no_room() {
+    let mut scene = Scene::new();
+    let limits = scene.node.host.limits.get();
+    scene.node.host.limits.set(Limits { blocked: 1, ..limits });
+    assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+    assert_eq!(scene.say(2, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+    assert!(scene.say(3, "ACQUIRE k cid 1000 WAIT 0").starts_with("-QUEUEFULL"));
+    assert_eq!(scene.say(4, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+    assert!(scene.heard(2).starts_with("-UNBLOCKED"));
+}
+
+#[test]
+fn a_request_takes_the_place_of_its_holders_for_the_same_locks_only() {
+    let mut scene = Scene::new();
+    for key in ["k", "other", "third"] {
+        assert_eq!(scene.say(1, &format!("ACQUIRE {key} cid 1000")), "$-1");
+    }
+    let requests = ["MACQUIRE 2 k other", "MACQUIRE 2 k third", "MACQUIRE 1 k", "ACQUIRE k", "ONCE k"];
+    for (id, request) in (2..).zip(requests) {
+        assert_eq!(scene.say(id, &format!("{request} ann 1000 WAIT 0")), "waits");
+    }
+    assert_eq!([2, 3, 4].map(|id| scene.heard(id)), ["", "", ""]);
+    assert!(scene.heard(5).starts_with("-UNBLOCKED"), "ONCE and ACQUIRE take each other's place");
+    assert_eq!(scene.say(7, "MACQUIRE 2 other k ann 1000 WAIT 0"), "waits");
+    assert!(scene.heard(2).starts_with("-UNBLOCKED"));
+}
+
+#[test]
+fn one_cancel_takes_a_thousand_tickets_where_no_client_can_wait() {
+    let mut scene = Scene::new();
+    let cancel = |count: usize| format!("CANCEL {SESSION}{}", " 7".repeat(count));
+    assert_eq!(scene.say(1, &format!("EVENTS {SESSION}")), "*0");
+    assert_eq!(scene.say_only(1, &cancel(2)), "*2 :0 :0", "at once");
+    scene.node.host.may_block.set(false);
+    assert!(scene.say_only(1, &cancel(1_000)).starts_with("*1000 :0"));
+    assert!(scene.say_only(1, &cancel(1_001)).starts_with("-ERR"));
+    scene.node.host.may_block.set(true);
+    scene.node.host.has_subscription.set(true);
+    scene.node.host.turn.set(1);
+    scene.advance(0);
+    assert!(scene.say_only(1, &cancel(3)).starts_with("*3 :0"), "in one turn, however short");
+    assert!(scene.say_only(1, &cancel(1_001)).starts_with("-ERR"));
+}
+
+#[test]
+fn no_lock_counts_the_tokens_of_another_in_one_request() {
+    let mut scene = Scene::new();
+    let said = scene.say(1, "MACQUIRE 2 k redisson_lock_token:{k} ann 1000 FENCED");
+    assert!(said.starts_with("-ERR fencing counter"), "{said}");
 }
