@@ -143,3 +143,52 @@ fn no_lock_counts_the_tokens_of_another_in_one_request() {
     let said = scene.say(1, "MACQUIRE 2 k redisson_lock_token:{k} ann 1000 FENCED");
     assert!(said.starts_with("-ERR fencing counter"), "{said}");
 }
+
+#[test]
+fn a_waiter_that_leaves_may_have_kept_out_one_behind_it() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE other cid 5000"), "$-1");
+    assert_eq!(scene.say(2, "MACQUIRE 2 k other ann 1000 WAIT 0"), "waits");
+    assert_eq!(scene.say(3, "RACQUIRE k eve 1000 WAIT 0"), "waits");
+    assert_eq!(scene.say(4, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+    scene.node.close(3);
+    scene.advance(0);
+    assert_eq!([2, 4].map(|id| scene.heard(id)), ["", "$-1"]);
+}
+
+#[test]
+fn a_grant_of_several_locks_after_a_wait_has_their_tokens_in_the_order_of_the_keys() {
+    let mut scene = Scene::new();
+    for key in ["b", "b"] {
+        assert!(scene.say(1, &format!("ACQUIRE {key} cid 1000 FENCED")).starts_with("*2 $-1 :"));
+    }
+    assert_eq!(scene.say(2, "MACQUIRE 2 b a ann 1000 FENCED WAIT 0"), "waits");
+    assert_eq!(scene.say(1, "RELEASE b cid"), ":0");
+    assert_eq!(scene.say(1, "RELEASE b cid"), ":1");
+    let heard = scene.heard(2);
+    let tokens: Vec<i64> = heard.split(" :").skip(1).map(|token| token.parse().unwrap()).collect();
+    assert!(heard.starts_with("*2 $-1 *2 :") && tokens.len() == 2 && tokens[0] > tokens[1], "{heard}");
+}
+
+#[test]
+fn the_time_that_serving_took_is_from_the_first_grant_to_the_last() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+    assert_eq!(scene.say(2, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+    assert_eq!(scene.say(3, "ACQUIRE k cid 1000 WAIT 0"), "waits");
+    assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
+    scene.advance(5);
+    assert_eq!(scene.say(2, "RELEASE k bob"), ":1");
+    assert_eq!([(); 2].map(|()| scene.node.engine.take_serving_ms()), [Some(5), None]);
+}
+
+#[test]
+fn a_client_that_is_unblocked_gets_the_reply_of_its_request() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+    for (id, fenced, reply) in [(2, "", ":1000"), (3, " FENCED", "*2 :1000 $-1")] {
+        assert_eq!(scene.say(id, &format!("ACQUIRE k h{id} 1000 WAIT 0{fenced}")), "waits");
+        assert!(scene.node.unblock(id, false));
+        assert_eq!(scene.heard(id), reply);
+    }
+}
