@@ -192,3 +192,13 @@ fn a_client_that_is_unblocked_gets_the_reply_of_its_request() {
         assert_eq!(scene.heard(id), reply);
     }
 }
+
+#[test]
+fn inspect_tells_when_a_waiter_gives_up() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+    assert_eq!(scene.say(2, "ACQUIRE k bob 1000 WAIT 100"), "waits");
+    scene.advance(30);
+    let said = scene.say(9, "INSPECT k");
+    assert!(said.contains("deadline-in-ms :70") && said.contains("waited-ms :30"), "{said}");
+}
