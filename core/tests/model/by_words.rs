@@ -202,3 +202,38 @@ fn inspect_tells_when_a_waiter_gives_up() {
     let said = scene.say(9, "INSPECT k");
     assert!(said.contains("deadline-in-ms :70") && said.contains("waited-ms :30"), "{said}");
 }
+
+#[test]
+fn a_ticket_whose_event_is_unread_is_in_use_for_all_but_the_same_request() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k cid 1000"), "$-1");
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    let ask = |request: &str| format!("{request} 1000 WAIT 0 SESSION {SESSION} 7");
+    let waits = scene.say(2, &ask("ACQUIRE k ann"));
+    assert_eq!(scene.say(1, "RELEASE k cid"), ":1");
+    for other in ["ACQUIRE other ann", "ACQUIRE k bob", "RACQUIRE k ann", "ONCE k ann", "MACQUIRE 1 k ann"] {
+        let said = scene.say(2, &ask(other));
+        assert!(said.starts_with("-ERR ticket is in use"), "{other}: {said}");
+    }
+    assert_eq!(scene.say(2, &ask("ACQUIRE k ann")), waits);
+}
+
+#[test]
+fn a_small_session_ends_within_its_command_and_a_large_one_in_later_turns() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k cid 1000"), "$-1");
+    for (turn, waits) in [(100, 0), (3, 8)] {
+        scene.node.host.turn.set(turn);
+        scene.advance(0);
+        assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+        (0..10).for_each(|ticket| {
+            scene.say(2, &format!("ACQUIRE k h{ticket} 1000 WAIT 0 SESSION {SESSION} {ticket}"));
+        });
+        scene.node.host.begin_turn();
+        assert_eq!(scene.say_only(2, &format!("CANCEL {SESSION}")), ":10");
+        assert_eq!(scene.node.engine.waits(), waits);
+        assert_eq!(scene.node.host.turn_left() > 0, waits == 0);
+        (0..9).for_each(|_| scene.advance(1));
+        assert_eq!(scene.node.engine.waits(), 0);
+    }
+}
