@@ -237,3 +237,82 @@ fn a_small_session_ends_within_its_command_and_a_large_one_in_later_turns() {
         assert_eq!(scene.node.engine.waits(), 0);
     }
 }
+
+/// Tom's request was overtaken as often as it may be, on another lock. Ann's, before it, was not.
+#[test]
+fn an_unattended_waiter_for_several_keeps_out_no_one_behind_it_wherever_it_stands() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE other cid 100000"), "$-1");
+    assert_eq!(scene.say(2, "MACQUIRE 2 k other ann 1000 WAIT 0"), "waits");
+    assert_eq!(scene.say(3, &format!("EVENTS {SESSION}")), "*0");
+    scene.say(3, &format!("MACQUIRE 3 k z other tom 1000 WAIT 0 SESSION {SESSION} 7"));
+    for id in 4..8 {
+        assert_eq!(scene.say(id, &format!("ACQUIRE z h{id} 100")), "$-1");
+        assert_eq!(scene.say(id, &format!("RELEASE z h{id}")), ":1");
+    }
+    assert_eq!(scene.say(8, "ACQUIRE k bob 1000 WAIT 0"), "waits");
+    scene.node.close(3);
+    scene.advance(0);
+    assert_eq!(scene.heard(8), "$-1");
+}
+
+#[test]
+fn a_waiter_for_a_lock_that_becomes_another_kind_is_refused() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "WACQUIRE k ann 1000"), "$-1");
+    assert_eq!(scene.say(2, "RACQUIRE k eve 1000 WAIT 0"), "waits");
+    scene.run_plain(Plain::Del { key: b"k" });
+    scene.run_plain(Plain::HSet { key: b"k", field: b"dan", value: b"1" });
+    (0..3).for_each(|_| scene.advance(100));
+    let heard = scene.heard(2);
+    assert!(heard.starts_with("-WRONGKIND"), "{heard}");
+}
+
+#[test]
+fn sixteen_waiters_are_overtaken_in_the_line_of_another_lock_and_no_more() {
+    for (several, heard) in [(16, "$-1"), (17, "")] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+        assert_eq!(scene.say(2, "ACQUIRE other cid 1000"), "$-1");
+        for id in 3..3 + several {
+            assert_eq!(scene.say(id, &format!("MACQUIRE 2 z other h{id} 1000 WAIT 0")), "waits");
+        }
+        assert_eq!(scene.say(30, "MACQUIRE 2 k z tom 1000 WAIT 0"), "waits");
+        assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
+        assert_eq!(scene.heard(30), heard, "behind {several}");
+    }
+}
+
+/// Right behind a command the server may be in the middle of something with other keys.
+#[test]
+fn behind_a_command_only_a_waiter_for_its_lock_alone_is_granted_it() {
+    for (request, waits) in [("ACQUIRE k", 0), ("MACQUIRE 2 k z", 1)] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+        assert_eq!(scene.say(2, &format!("{request} bob 1000 WAIT 0")), "waits");
+        assert!(scene.node.change(b"k", Plain::Del { key: b"k" }));
+        scene.node.engine.follow_command(&scene.node.host);
+        assert_eq!(scene.node.engine.waits(), waits, "{request}");
+        scene.advance(0);
+        assert_eq!(scene.heard(2), "$-1", "{request}");
+    }
+}
+
+/// The writer's lease ends at that moment, and a turn is too short for all readers.
+#[test]
+fn a_waiter_with_an_ended_deadline_is_among_those_that_are_being_granted_the_lock() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "WACQUIRE k ann 1000"), "$-1");
+    for id in 2..9 {
+        assert_eq!(scene.say(id, &format!("RACQUIRE k h{id} 1000 WAIT 0")), "waits");
+    }
+    assert_eq!(scene.say(9, "RACQUIRE k eve 1000 WAIT 1001"), "waits");
+    scene.node.host.turn.set(3);
+    scene.node.host.begin_turn();
+    scene.advance(1_001);
+    for _ in 0..20 {
+        scene.node.host.begin_turn();
+        scene.advance(0);
+    }
+    (2..=9).for_each(|id| assert_eq!(scene.heard(id), "$-1", "{id}"));
+}
