@@ -99,4 +99,19 @@ mod tests {
         }
         assert!(index.is_empty());
     }
+    #[test]
+    fn many_are_spread_over_the_parts_and_give_their_room_back_when_all_have_gone() {
+        const MANY: Place = 8_000;
+        let mut index = Index::default();
+        let most = |index: &Index| index.parts.iter().map(HashTable::len).max();
+        (0..MANY).for_each(|number| index.insert(number, number));
+        assert!(most(&index) < Some(2 * 8_000 / PARTS));
+        (1..MANY).for_each(|number| index.remove(number, number));
+        assert!((0..MANY).filter(|number| index.find(number).next().is_some()).eq([0]));
+        index.remove(0 as Place, 0);
+        assert!(index.parts.iter().all(|part| part.capacity() <= FEW));
+        index.insert("ann", 1);
+        index.remove("ann", 1);
+        assert_eq!(index.parts.iter().filter(|part| part.capacity() > 0).count(), 1, "the room of a few is kept");
+    }
 }
