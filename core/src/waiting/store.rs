@@ -405,4 +405,33 @@ mod tests {
         alarms.set(&mut store, third, UnixMs::MAX, own);
         assert_eq!(alarms.next(), NEVER);
     }
+    #[test]
+    fn the_longest_queue_comes_first_among_short_and_long_ones() {
+        let (mut store, mut lengths) = (Store::<Links>::default(), Lengths::default());
+        let mut queues: Vec<_> = [3, 2_000, 1_023, 1_024, 5_000, 0]
+            .map(|length| {
+                let place = store.insert(Links::default()).ok().unwrap();
+                lengths.insert(&mut store, place, length, |links| links);
+                (length, place)
+            })
+            .into();
+        queues.sort_unstable();
+        while let Some((length, place)) = queues.pop() {
+            assert_eq!(lengths.longest(), as_count(length));
+            let rest = queues.iter().rev().map(|(_, place)| *place);
+            assert!(lengths.longest_first().eq(std::iter::once(place).chain(rest)));
+            assert!(!lengths.is_empty());
+            lengths.remove(&mut store, place, length, |links| links);
+        }
+        assert!(lengths.is_empty() && lengths.long.is_empty());
+    }
+
+    #[test]
+    fn the_room_of_many_values_goes_with_the_last() {
+        let mut store = Store::default();
+        let places: Vec<_> = (0..3 * PIECE).map(|value| store.insert(value).unwrap()).collect();
+        assert_eq!(store.pieces.len(), 3);
+        places.into_iter().for_each(|place| _ = store.remove(place));
+        assert_eq!((store.pieces.len(), store.insert(7)), (1, Ok(0)));
+    }
 }

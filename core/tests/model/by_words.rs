@@ -211,6 +211,7 @@ fn a_ticket_whose_event_is_unread_is_in_use_for_all_but_the_same_request() {
     let ask = |request: &str| format!("{request} 1000 WAIT 0 SESSION {SESSION} 7");
     let waits = scene.say(2, &ask("ACQUIRE k ann"));
     assert_eq!(scene.say(1, "RELEASE k cid"), ":1");
+    assert_eq!(scene.node.engine.claims_of_tickets(), 1);
     for other in ["ACQUIRE other ann", "ACQUIRE k bob", "RACQUIRE k ann", "ONCE k ann", "MACQUIRE 1 k ann"] {
         let said = scene.say(2, &ask(other));
         assert!(said.starts_with("-ERR ticket is in use"), "{other}: {said}");
@@ -315,4 +316,20 @@ fn a_waiter_with_an_ended_deadline_is_among_those_that_are_being_granted_the_loc
         scene.advance(0);
     }
     (2..=9).for_each(|id| assert_eq!(scene.heard(id), "$-1", "{id}"));
+}
+
+#[test]
+fn an_unread_event_of_several_locks_counts_for_each() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k cid 1000"), "$-1");
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    for (ticket, claims) in [(7, 3), (8, 5)] {
+        let keys = if ticket == 7 { "3 k a b" } else { "2 c k" };
+        scene.say(2, &format!("MACQUIRE {keys} ann{ticket} 1000 WAIT 0 SESSION {SESSION} {ticket}"));
+        assert_eq!(scene.node.engine.claims_of_tickets(), claims);
+    }
+    assert_eq!(scene.say(1, "RELEASE k cid"), ":1");
+    assert_eq!((scene.node.engine.waits(), scene.node.engine.claims_of_tickets()), (1, 5));
+    scene.say(2, &format!("CANCEL {SESSION} 7"));
+    assert_eq!(scene.node.engine.claims_of_tickets(), 2);
 }
