@@ -245,7 +245,9 @@ mod tests {
     use super::*;
     use crate::lock::{Lease, Side, Wish};
     use crate::waiting::Ticket;
+    use crate::waiting::agenda::{Broken, Untold};
     use crate::waiting::waiter::{AskedBy, Names, Recipient, Waiter};
+    use std::rc::Rc;
 
     fn lock(key: &str) -> LockName<'_> {
         LockName { database: 0, key: key.as_bytes() }
@@ -348,5 +350,24 @@ mod tests {
             engine.gone(ticket);
         }
         assert!(engine.agenda.changed.len() <= FEW + 1, "{}", engine.agenda.changed.len());
+    }
+    #[test]
+    fn what_is_left_of_a_lock_goes_with_its_database_and_a_hold_without_a_reply_is_not_released_elsewhere() {
+        let mut engine = engine_of(3);
+        let holder = Names::from(&b"ann"[..]);
+        for (number, database) in (0..3).enumerate() {
+            let key: Rc<[u8]> = b"broken"[..].into();
+            let (others, holder, side) = (Box::default(), holder.clone(), Side::Plain);
+            let untold = Untold { database, key: Rc::clone(&key), others, holder, side };
+            let waiter = waits(&mut engine, lock(&number.to_string()));
+            engine.untold.insert(waiter, untold.clone());
+            engine.agenda.to_release.push_back(untold);
+            engine.agenda.broken.push_back(Broken { database, key, holds: Vec::new() });
+        }
+        engine.note(Note::Swapped(0, 1));
+        assert!(engine.agenda.broken.iter().map(|broken| broken.database).eq([1, 0, 2]));
+        assert!(engine.untold.values().map(|untold| untold.database).eq([2]));
+        assert_eq!((engine.releases_due(), engine.agenda.to_release[0].database), (1, 2));
+        assert_eq!(taken(&mut engine).len(), 3, "each lock is looked at");
     }
 }

@@ -333,3 +333,14 @@ fn an_unread_event_of_several_locks_counts_for_each() {
     scene.say(2, &format!("CANCEL {SESSION} 7"));
     assert_eq!(scene.node.engine.claims_of_tickets(), 2);
 }
+
+/// The end of a permit is a score: a number that is exact up to 2^53.
+#[test]
+fn a_permit_ends_at_the_largest_exact_number_at_the_latest() {
+    let mut scene = Scene::new();
+    let longest = (1_i64 << 53) - scene.now;
+    for command in ["PACQUIRE k ann {} LIMIT 2", "RENEW k ann {}"] {
+        let said = [longest + 1, longest].map(|lease| scene.say(1, &command.replace("{}", &lease.to_string())));
+        assert!(said[0].starts_with("-ERR lease") && !said[1].starts_with('-'), "{command}: {said:?}");
+    }
+}
