@@ -344,3 +344,13 @@ fn a_permit_ends_at_the_largest_exact_number_at_the_latest() {
         assert!(said[0].starts_with("-ERR lease") && !said[1].starts_with('-'), "{command}: {said:?}");
     }
 }
+
+#[test]
+fn a_reader_has_so_many_holds_at_most() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1");
+    let one_less = (rlock_core::lock::READ_HOLDS_MAX - 1).to_string();
+    scene.run_plain(Plain::HSet { key: b"k", field: b"ann", value: one_less.as_bytes() });
+    assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1");
+    assert!(scene.say(1, "RACQUIRE k ann 1000").starts_with("-ERR holder has too many holds"));
+}
