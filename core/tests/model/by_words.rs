@@ -354,3 +354,34 @@ fn a_reader_has_so_many_holds_at_most() {
     assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1");
     assert!(scene.say(1, "RACQUIRE k ann 1000").starts_with("-ERR holder has too many holds"));
 }
+
+/// A server that comes late was busy, or stood still: signs of life may be unread.
+#[test]
+fn a_session_whose_end_is_noticed_late_gets_a_third_of_its_time_more() {
+    for (late, lives) in [(0, false), (300, false), (301, true)] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say(1, &format!("EVENTS {SESSION} TTL 3000")), "*0");
+        scene.advance(3_000 + late);
+        assert_eq!(!scene.node.engine.sessions().is_empty(), lives, "{late} ms late");
+        if lives {
+            scene.advance(999);
+            assert!(!scene.node.engine.sessions().is_empty());
+            scene.advance(1);
+            assert!(scene.node.engine.sessions().is_empty());
+        }
+    }
+}
+
+#[test]
+fn inspect_names_the_connection_of_a_ticket_as_long_as_it_is_open() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 100000"), "$-1");
+    assert_eq!(scene.say(3, &format!("EVENTS {SESSION}")), "*0");
+    scene.say(3, &format!("ACQUIRE k bob 1000 WAIT 0 SESSION {SESSION} 7"));
+    let said = scene.say(9, "INSPECT k");
+    assert!(said.contains("client-id :3"), "{said}");
+    scene.node.close(3);
+    scene.advance(0);
+    let said = scene.say(9, "INSPECT k");
+    assert!(!said.contains("client-id :3"), "{said}");
+}
