@@ -48,6 +48,6 @@ pub const READ_HOLDS_MAX: i64 = 10_000;
 /// The most read holds that one command looks at, over all holders, to find the longest lease among them.
 pub const READ_HOLDS_SCANNED_MAX: i64 = 256;
 
-/// With no more readers than this, a release looks at all of them. With more, it does so only if the lock's lease may
-/// be that of the reader that leaves.
-const READERS_FEW: usize = 16;
+/// With no more readers than 16, a release looks at all of them. With more, it does so only if the lock's lease may
+/// be that of the reader that leaves. Counted are fields, and `mode` is one.
+const READERS_FEW: usize = 16 + 1;

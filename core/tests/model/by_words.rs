@@ -1,6 +1,7 @@
 //! Histories by their words: what random ones seldom reach, or do not look at.
 
 use crate::scene::Scene;
+use rlock_core::waiting::Most;
 use rlock_sim::{Limits, Plain};
 
 const SESSION: &str = "session-of-16-bytes";
@@ -353,6 +354,24 @@ fn a_reader_has_so_many_holds_at_most() {
     scene.run_plain(Plain::HSet { key: b"k", field: b"ann", value: one_less.as_bytes() });
     assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1");
     assert!(scene.say(1, "RACQUIRE k ann 1000").starts_with("-ERR holder has too many holds"));
+    assert_eq!(scene.say(1, "RENEW k ann 1000"), ":1");
+    let one_more = (rlock_core::lock::READ_HOLDS_MAX + 1).to_string();
+    scene.run_plain(Plain::HSet { key: b"k", field: b"ann", value: one_more.as_bytes() });
+    assert!(scene.say(1, "RENEW k ann 1000").starts_with("-ERR holder has too many holds"));
+}
+
+/// Another program has made the lock's lease longer than those of its holds.
+#[test]
+fn up_to_sixteen_readers_are_all_looked_at_when_one_leaves() {
+    for (readers, left) in [(16, ":1000"), (17, ":50000")] {
+        let mut scene = Scene::new();
+        for id in 1..=readers {
+            assert_eq!(scene.say(id, &format!("RACQUIRE k h{id} 1000")), "$-1");
+        }
+        scene.run_plain(Plain::PExpireAt { key: b"k", at: scene.now + 50_000 });
+        assert_eq!(scene.say(1, "RELEASE k h1"), ":0");
+        assert_eq!(scene.say(30, "WACQUIRE k eve 10"), left, "{readers} readers");
+    }
 }
 
 /// A server that comes late was busy, or stood still: signs of life may be unread.
@@ -384,4 +403,17 @@ fn inspect_names_the_connection_of_a_ticket_as_long_as_it_is_open() {
     scene.advance(0);
     let said = scene.say(9, "INSPECT k");
     assert!(!said.contains("client-id :3"), "{said}");
+}
+
+#[test]
+fn each_user_has_its_own_bound_of_sessions_within_that_of_all() {
+    let mut scene = Scene::new();
+    let limits = scene.node.host.limits.get();
+    let open = |scene: &mut Scene, number: i32| scene.say(1, &format!("EVENTS session-of-16-bytes-{number}"));
+    for (sessions, bound) in [(Most { all: 2, of_user: 1 }, "-per-user"), (Most { all: 1, of_user: 9 }, "sessions")] {
+        scene.node.host.limits.set(Limits { sessions, ..limits });
+        assert_eq!(open(&mut scene, 1), "*0");
+        let said = open(&mut scene, 2);
+        assert!(said.starts_with("-QUEUEFULL") && said.contains(bound), "{said}");
+    }
 }
