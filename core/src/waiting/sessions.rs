@@ -580,8 +580,12 @@ impl<C> Sessions<C> {
             own().filter(|session| !session.has_ended).count() == user.sessions.get()
                 && own().map(|session| of(session)).sum::<usize>() == user.claims.get()
         };
+        let is_its = |(connection, ids): (&u64, &BTreeSet<SessionId>)| {
+            ids.iter().all(|id| self.get(*id).is_some_and(|session| session.connection == Some(*connection)))
+        };
         let sum = |of: fn(&Session<C>) -> usize| all.iter().map(|session| of(session)).sum::<usize>();
         let checks = [
+            (self.by_connection.iter().all(is_its), "a connection has a session that has left it"),
             (all.len() == self.store.len(), "a session is neither open nor about to go"),
             (sum(|session| session.tickets.length()) == self.waiting, "the tickets that wait are miscounted"),
             (sum(|session| session.outbox.len()) == self.events, "the events are miscounted"),
