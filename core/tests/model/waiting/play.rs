@@ -231,6 +231,7 @@ impl Play {
         self.is_replica = false;
         self.granted_to_the_dead.clear();
         self.engine.note(Note::RoleChanged { is_replica: false });
+        assert!(self.engine.has_news_of_grace(), "a grace is to begin");
         self.world.watcher.grace_since.set(Some(self.now()));
         self.look_at_grace();
     }
