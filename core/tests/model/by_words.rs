@@ -417,3 +417,49 @@ fn each_user_has_its_own_bound_of_sessions_within_that_of_all() {
         assert!(said.starts_with("-QUEUEFULL") && said.contains(bound), "{said}");
     }
 }
+
+#[test]
+fn an_unread_event_of_several_locks_names_them_all_also_without_a_grant() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k cid 1000"), "$-1");
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    let ask = |keys: &str| format!("MACQUIRE {keys} ann 1000 WAIT 100 SESSION {SESSION} 7");
+    let waits = scene.say(2, &ask("3 k a b"));
+    scene.advance(100);
+    assert_eq!((scene.node.engine.waits(), scene.node.engine.claims_of_tickets()), (0, 3));
+    assert_eq!(scene.say(2, &ask("3 k a b")), waits);
+    assert!(scene.say(2, &ask("3 k a c")).starts_with("-ERR ticket is in use"));
+}
+
+#[test]
+fn the_tickets_of_an_unattended_session_stay_in_the_queue() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "WACQUIRE k ann 100000"), "$-1");
+    assert_eq!(scene.say(3, &format!("EVENTS {SESSION}")), "*0");
+    for (ticket, side) in [(7, "WACQUIRE"), (8, "RACQUIRE"), (9, "WACQUIRE")] {
+        scene.say(3, &format!("{side} k bob{ticket} 1000 WAIT 0 SESSION {SESSION} {ticket}"));
+    }
+    scene.node.close(3);
+    (0..9).for_each(|_| scene.advance(1));
+    assert_eq!(scene.node.engine.waits(), 3);
+    assert_eq!(scene.say(4, &format!("EVENTS {SESSION}")), "*0");
+    assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
+    assert!(scene.say(4, &format!("EVENTS {SESSION}")).contains("$1 7 $7 granted"));
+}
+
+#[test]
+fn a_session_with_too_many_unread_events_is_back_when_one_is_cancelled() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    let wait = |scene: &mut Scene, ticket: usize| {
+        assert_eq!(scene.say(1, &format!("ACQUIRE k{ticket} cid 100000")), "$-1");
+        scene.say(2, &format!("ACQUIRE k{ticket} ann 100000 WAIT 0 SESSION {SESSION} {ticket}"));
+    };
+    (0..=1_001).for_each(|ticket| wait(&mut scene, ticket));
+    for ticket in 0..=1_001 {
+        assert_eq!(scene.say(1, &format!("RELEASE k{ticket} cid")), ":1");
+    }
+    assert_eq!(scene.node.engine.waits(), 1, "with 1,001 unread events it is granted nothing");
+    assert_eq!(scene.say(2, &format!("CANCEL {SESSION} 5")), "*1 :2");
+    assert_eq!(scene.node.engine.waits(), 0);
+}
