@@ -157,11 +157,11 @@ impl<C> Engine<C> {
     fn release_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(mut untold) = self.agenda.to_release.pop_front() else { return false };
         let others = std::mem::take(&mut untold.others);
-        for (number, key) in std::iter::once(&untold.key).chain(&others).enumerate() {
-            if let Permission::Later(ms) = self.release_untold(host, &untold, key) {
-                let left: Vec<_> = others.iter().skip(number).cloned().collect();
-                let key = Rc::clone(key);
-                self.agenda.to_release.push_front(Untold { key, others: left.into(), ..untold });
+        let mut left = std::iter::once(Rc::clone(&untold.key)).chain(others);
+        while let Some(key) = left.next() {
+            if let Permission::Later(ms) = self.release_untold(host, &untold, &key) {
+                (untold.key, untold.others) = (key, left.collect());
+                self.agenda.to_release.push_front(untold);
                 self.rest(host, ms);
                 break;
             }
