@@ -463,3 +463,36 @@ fn a_session_with_too_many_unread_events_is_back_when_one_is_cancelled() {
     assert_eq!(scene.say(2, &format!("CANCEL {SESSION} 5")), "*1 :2");
     assert_eq!(scene.node.engine.waits(), 0);
 }
+
+#[test]
+fn an_event_of_a_grant_that_is_no_more_has_no_time_left() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "WACQUIRE k cid 1000"), "$-1");
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    scene.say(2, &format!("WACQUIRE k ann 1000 WAIT 0 SESSION {SESSION} 7"));
+    assert_eq!(scene.say(1, "RELEASE k cid"), ":1");
+    assert_eq!(scene.say(9, "BREAK k"), ":1");
+    assert_eq!(scene.say(3, "RACQUIRE k bob 5000"), "$-1");
+    let said = scene.say(2, &format!("EVENTS {SESSION}"));
+    assert!(said.contains("granted") && said.contains(":0") && !said.contains(":5000"), "{said}");
+}
+
+/// The command has the slot of its own lock alone.
+#[test]
+fn a_break_leaves_the_rest_of_another_lock_to_a_later_turn() {
+    let mut scene = Scene::new();
+    for key in ["k", "other"] {
+        for id in 1..=9 {
+            assert_eq!(scene.say(id, &format!("RACQUIRE {key} h{id} 1000")), "$-1");
+        }
+    }
+    scene.node.host.turn.set(3);
+    scene.node.host.begin_turn();
+    assert_eq!(scene.say_only(30, "BREAK other"), ":1");
+    scene.node.host.turn.set(1_000);
+    scene.node.host.begin_turn();
+    assert_eq!(scene.say_only(30, "BREAK k"), ":1");
+    assert!(scene.node.wakes_at().is_some_and(|at| at <= scene.now));
+    scene.advance(0);
+    assert!(scene.node.wakes_at().is_none_or(|at| at > scene.now));
+}
