@@ -496,3 +496,30 @@ fn a_break_leaves_the_rest_of_another_lock_to_a_later_turn() {
     scene.advance(0);
     assert!(scene.node.wakes_at().is_none_or(|at| at > scene.now));
 }
+
+/// The keys of read holds have numbers, and the first ones are in use again.
+#[test]
+fn what_is_left_of_a_broken_lock_takes_no_hold_of_a_holder_that_is_back() {
+    let mut scene = Scene::new();
+    (0..3).for_each(|_| assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1"));
+    scene.node.host.turn.set(1);
+    scene.node.host.begin_turn();
+    assert_eq!(scene.say_only(9, "BREAK k"), ":1");
+    assert_eq!(scene.say_only(1, "RACQUIRE k ann 1000"), "$-1");
+    assert!(scene.node.wakes_at().is_some_and(|at| at <= scene.now), "there is something left");
+    scene.node.host.turn.set(1_000);
+    scene.advance(0);
+    assert_eq!(scene.say(2, "RACQUIRE k bob 5000"), "$-1");
+    assert_eq!(scene.say(2, "RELEASE k bob"), ":0");
+    assert_eq!(scene.say(3, "WACQUIRE k eve 1000"), ":1000");
+}
+
+#[test]
+fn a_broken_lock_of_one_holder_with_very_many_holds_leaves_no_key() {
+    let mut scene = Scene::new();
+    let before = scene.node.host.keyspace.borrow().clone();
+    (0..2_000).for_each(|_| assert_eq!(scene.say(1, "RACQUIRE k ann 1000"), "$-1"));
+    assert_eq!(scene.say(9, "BREAK k"), ":1");
+    scene.advance(0);
+    assert!(*scene.node.host.keyspace.borrow() == before);
+}
