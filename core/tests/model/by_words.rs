@@ -523,3 +523,19 @@ fn a_broken_lock_of_one_holder_with_very_many_holds_leaves_no_key() {
     scene.advance(0);
     assert!(*scene.node.host.keyspace.borrow() == before);
 }
+
+#[test]
+fn the_largest_sessions_are_shown_as_many_as_are_wanted() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+    for session in ["session-of-16-bytes-1", "session-of-16-bytes-2"] {
+        assert_eq!(scene.say(2, &format!("EVENTS {session}")), "*0");
+    }
+    scene.say(2, "ACQUIRE k bob 1000 WAIT 0 SESSION session-of-16-bytes-2 7");
+    for (count, shown) in [(1, "*1 "), (2, "*2 "), (3, "*2 ")] {
+        let said = scene.say(9, &format!("SESSIONS COUNT {count}"));
+        assert!(said.starts_with(shown), "{said}");
+        let first = said.find("tickets :1").unwrap();
+        assert!(said.find("tickets :0").is_none_or(|other| first < other), "{said}");
+    }
+}
