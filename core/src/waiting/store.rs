@@ -431,7 +431,9 @@ mod tests {
         let mut store = Store::default();
         let places: Vec<_> = (0..3 * PIECE).map(|value| store.insert(value).unwrap()).collect();
         assert_eq!(store.pieces.len(), 3);
-        places.into_iter().for_each(|place| _ = store.remove(place));
+        for place in places {
+            store.remove(place);
+        }
         assert_eq!((store.pieces.len(), store.insert(7)), (1, Ok(0)));
     }
 }
