@@ -539,3 +539,12 @@ fn the_largest_sessions_are_shown_as_many_as_are_wanted() {
         assert!(said.find("tickets :0").is_none_or(|other| first < other), "{said}");
     }
 }
+
+#[test]
+fn a_session_is_ended_by_its_number() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.say(2, &format!("EVENTS {SESSION}")), "*0");
+    assert_eq!(scene.say(9, "SESSIONS END 77"), ":0");
+    assert_eq!(scene.say(9, "SESSIONS END 1"), ":1");
+    assert!(scene.node.engine.sessions().is_empty());
+}
