@@ -374,7 +374,7 @@ fn up_to_sixteen_readers_are_all_looked_at_when_one_leaves() {
     }
 }
 
-/// A server that comes late was busy, or stood still: signs of life may be unread.
+/// A server that comes late was busy, or stalled: signs of life may be unread.
 #[test]
 fn a_session_whose_end_is_noticed_late_gets_a_third_of_its_time_more() {
     for (late, lives) in [(0, false), (300, false), (301, true)] {
