@@ -36,10 +36,8 @@ first line of each patch says what is wrong.
 
 ## Core, by its own tests
 
-[cargo-mutants](https://mutants.rs) changes the rules and the queues in every way that it knows: a function returns something
-else, an operator is another one, an arm of a match is missing. The tests of `rlock-core` judge. A mutant that does not compile is
-none; one with which a test does not end is noticed. [core/mutants.toml](../../core/mutants.toml) names those that change nothing,
-each with the reason.
+[cargo-mutants](https://mutants.rs) changes the rules and the queues in every way that it knows, and the tests of `rlock-core`
+judge. [core/mutants.toml](../../core/mutants.toml) names mutants that change nothing, each with the reason.
 
 | file | mutants | caught | without an end | not compiled | missed | at commit |
 |---|---|---|---|---|---|---|
