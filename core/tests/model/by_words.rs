@@ -37,20 +37,23 @@ fn a_holder_of_one_lock_gets_several_before_those_that_wait_for_it() {
     assert_eq!([1, 3].map(|id| scene.heard(id)), ["$-1", ""]);
 }
 
+/// In the line of the lock that was released, and in that of another lock of the waiter that would get it.
 #[test]
 fn sixteen_waiters_for_several_locks_are_overtaken_in_one_line_and_no_more() {
-    for (several, heard) in [(16, "$-1"), (17, "")] {
-        let mut scene = Scene::new();
-        assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
-        assert_eq!(scene.say(2, "ACQUIRE other cid 1000"), "$-1");
-        for id in 3..3 + several {
-            assert_eq!(scene.say(id, &format!("MACQUIRE 2 k other h{id} 1000 WAIT 0")), "waits");
+    for (line, last) in [("k", "ACQUIRE k"), ("z", "MACQUIRE 2 k z")] {
+        for (several, heard) in [(16, "$-1"), (17, "")] {
+            let mut scene = Scene::new();
+            assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
+            assert_eq!(scene.say(2, "ACQUIRE other cid 1000"), "$-1");
+            for id in 3..3 + several {
+                assert_eq!(scene.say(id, &format!("MACQUIRE 2 {line} other h{id} 1000 WAIT 0")), "waits");
+            }
+            assert_eq!(scene.say(30, &format!("{last} bob 1000 WAIT 0")), "waits");
+            assert_eq!(scene.node.engine.waits(), several as usize + 1);
+            assert_eq!(scene.node.engine.oldest_since(), Some(scene.now));
+            assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
+            assert_eq!(scene.heard(30), heard, "{last}, behind {several}");
         }
-        assert_eq!(scene.say(30, "ACQUIRE k bob 1000 WAIT 0"), "waits");
-        assert_eq!(scene.node.engine.waits(), several as usize + 1);
-        assert_eq!(scene.node.engine.oldest_since(), Some(scene.now));
-        assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
-        assert_eq!(scene.heard(30), heard, "behind {several}");
     }
 }
 
@@ -268,21 +271,6 @@ fn a_waiter_for_a_lock_that_becomes_another_kind_is_refused() {
     (0..3).for_each(|_| scene.advance(100));
     let heard = scene.heard(2);
     assert!(heard.starts_with("-WRONGKIND"), "{heard}");
-}
-
-#[test]
-fn sixteen_waiters_are_overtaken_in_the_line_of_another_lock_and_no_more() {
-    for (several, heard) in [(16, "$-1"), (17, "")] {
-        let mut scene = Scene::new();
-        assert_eq!(scene.say(1, "ACQUIRE k ann 1000"), "$-1");
-        assert_eq!(scene.say(2, "ACQUIRE other cid 1000"), "$-1");
-        for id in 3..3 + several {
-            assert_eq!(scene.say(id, &format!("MACQUIRE 2 z other h{id} 1000 WAIT 0")), "waits");
-        }
-        assert_eq!(scene.say(30, "MACQUIRE 2 k z tom 1000 WAIT 0"), "waits");
-        assert_eq!(scene.say(1, "RELEASE k ann"), ":1");
-        assert_eq!(scene.heard(30), heard, "behind {several}");
-    }
 }
 
 /// Right behind a command the server may be in the middle of something with other keys.
