@@ -1,12 +1,12 @@
 //! A real server for one test: on a unix socket in a directory of its own, gone when the test ends.
 
 use crate::{Client, PATIENCE, Signal, leaks, send_signal, text};
-use std::collections::HashSet;
 use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
@@ -413,15 +413,19 @@ fn newest_in(directory: &Path) -> Option<SystemTime> {
     std::fs::read_dir(directory).ok()?.flatten().filter_map(changed).max()
 }
 
-/// A port that is free now, and that no other test of this process was given. Nothing keeps another process from taking
-/// it before the server does; the server would then not start, and say so.
+/// A port on which nobody listens, and that this process gave to nobody else. It is not one of those that the system itself
+/// gives to connections and listeners (32,768 and up): they could take it before its server does or while that is down,
+/// and a connection to it could connect to itself. Concurrent processes begin at different places.
 pub fn free_port() -> u16 {
-    static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    std::iter::repeat_with(any_free_port).find(|port| given.insert(*port)).expect("it goes on until there is one")
-}
-
-fn any_free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(7_919);
+    loop {
+        let place = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(FIRST + place).expect("below 32,768");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

@@ -2,11 +2,8 @@
 //! it again. While it is gone or stalled, a request to it is an error and no panic.
 
 use crate::server_clock::ServerClock;
-use rlock_testing::{Client, Reply, Server, Start};
-use std::collections::HashSet;
-use std::net::TcpListener;
+use rlock_testing::{Client, Reply, Server, Start, free_port};
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to answer. None of its faults lasts as long.
@@ -57,7 +54,7 @@ impl Node {
         module: Option<PathBuf>,
         clock: Option<ServerClock>,
     ) -> Self {
-        let (port, start) = (steady_port(), Server::prepare());
+        let (port, start) = (free_port(), Server::prepare());
         let mut node = Self {
             name: name.to_owned(),
             port,
@@ -226,19 +223,4 @@ pub fn run_on<A: AsRef<[u8]>>(client: &mut Client, command: &[A]) -> Result<Repl
         Ok(reply) => Ok(reply),
         Err(error) => Err(Refusal::Silence(error.to_string())),
     }
-}
-
-/// A port outside the range of automatic ports: while a server is down, another connection could otherwise get its
-/// port, and a connection to the server could connect to itself.
-pub fn steady_port() -> u16 {
-    const FIRST: u16 = 12_000;
-    const BELOW_THOSE_GIVEN_BY_CHANCE: u16 = 32_000;
-    static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let spread = u32::from(BELOW_THOSE_GIVEN_BY_CHANCE - FIRST);
-    // Concurrent runs begin at different places.
-    let begin = std::process::id().wrapping_mul(97);
-    let ports = (0..spread).map(|step| FIRST + u16::try_from(begin.wrapping_add(step) % spread).expect("it is below"));
-    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.find(|port| given.insert(*port)).expect("there are 20,000 ports")
 }

@@ -1,11 +1,11 @@
 //! How each world starts.
 
 use super::calm::within;
-use super::{Node, Stage, World, WorldKind, node::steady_port};
+use super::{Node, Stage, World, WorldKind};
 use crate::history::Moment;
 use crate::server_clock::ServerClock;
 use rlock_testing::network::{Order, Proxy};
-use rlock_testing::{Cluster, Server, Watched};
+use rlock_testing::{Cluster, Server, Watched, free_port};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,7 @@ impl World {
         self.add_proxies(NAMES.len());
         let timeout = self.play.silent_ms().map_or(NODE_TIMEOUT_MS.to_owned(), |silent_ms| silent_ms.to_string());
         for place in 0..NAMES.len() {
-            let (announced, bus) = (self.proxies[place].port.to_string(), steady_port());
+            let (announced, bus) = (self.proxies[place].port.to_string(), free_port());
             let (announced_bus, from) = (self.lead_bus(place, bus).to_string(), address_of(place).to_string());
             let bus = bus.to_string();
             let options = [

@@ -31,16 +31,17 @@ const BANNER: &str = "rlock dev: a server for tests and tutorials. It keeps noth
 /// Serves until it is stopped.
 pub async fn dev(args: &Dev) -> Result<u8, Failure> {
     let mut signals = Signals::take(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
+    let mut state = State::new(Users::with_password(args.password.as_deref()));
+    for setting in &args.set {
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        state.set(name, value).map_err(|why| Failure::usage(format!("--set {setting}: {why}")))?;
+    }
     let place = (args.address, args.port);
     let listener = TcpListener::bind(place)
         .map_err(|error| Failure::new(exit::SYSTEM, format!("cannot listen on {}:{}: {error}", place.0, place.1)))?;
     let at = listener.local_addr().map_err(Failure::of_the_system)?;
     listener.set_nonblocking(true).map_err(Failure::of_the_system)?;
-    let mut state = State::new(Users::with_password(args.password.as_deref()), at.port());
-    for setting in &args.set {
-        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-        state.set(name, value).map_err(|why| Failure::usage(format!("--set {setting}: {why}")))?;
-    }
+    state.port = at.port();
     let shared = Rc::new(Shared { state: RefCell::new(state), is_changed: Notify::new() });
     let local = LocalSet::new();
     local

@@ -84,10 +84,10 @@ async fn sleep_for(time: Option<Duration>) {
 }
 
 impl State {
-    pub fn new(users: Users, port: u16) -> Self {
+    pub fn new(users: Users) -> Self {
         let node = Node::with_users(users.are_there());
         let (connections, calls) = Default::default();
-        Self { node, connections, users, calls, port, began: Instant::now(), last_id: 0 }
+        Self { node, connections, users, calls, port: 0, began: Instant::now(), last_id: 0 }
     }
 
     pub fn open(&mut self, address: String, local: String) -> (u64, Rc<Notify>) {

@@ -162,7 +162,8 @@ fn what_is_wrong_with_its_options_is_said_in_a_line() {
     for (options, code, says) in [
         (vec!["--port", port], 74, "cannot listen on 127.0.0.1"),
         (vec!["--set", "no-such=1"], 64, "there is no setting no-such"),
-        (vec!["--set", "grace=x"], 64, "grace is a whole number"),
+        // The settings are judged first.
+        (vec!["--port", port, "--set", "grace=x"], 64, "grace is a whole number"),
     ] {
         let ended: Ended = run(bare(&[vec!["dev"], options].concat()));
         assert_eq!(ended.code(), code, "{ended:?}");
@@ -197,15 +198,18 @@ fn dev_server() -> testing::Server {
 
 #[test]
 fn it_starts_at_once() {
-    let fastest = (0..5).map(|_| {
+    let took = |start: fn()| {
         let began = Instant::now();
-        let dev = Dev::start(&[]);
-        dev.connect().is("PING", "+PONG");
+        start();
         began.elapsed()
-    });
-    // 50 ms, and as much again for a build without optimization on a busy machine.
-    let fastest = fastest.min().unwrap();
-    assert!(fastest < Duration::from_millis(100), "{fastest:?}");
+    };
+    let (mut fastest, mut of_any_process) = (Duration::MAX, Duration::MAX);
+    for _ in 0..5 {
+        fastest = fastest.min(took(|| Dev::start(&[]).connect().is("PING", "+PONG")));
+        of_any_process = of_any_process.min(took(|| assert_eq!(run(bare(&["--version"])).code(), 0)));
+    }
+    // As long on a quiet machine.
+    assert!(fastest < 8 * of_any_process, "{fastest:?} for {of_any_process:?}");
 }
 
 /// Each command and each shape of a reply, on both servers in both versions: a reply to a client that waits comes as `>`.
@@ -243,8 +247,8 @@ const CONVERSATION: [&str; 62] = [
     "a EVENTS session-of-sixteen ACK 0",
     "a ACQUIRE l h 60000",
     "a ACQUIRE l i 60000 WAIT 0 SESSION session-of-sixteen 1",
-    "a ACQUIRE l j 60000 WAIT 1 SESSION session-of-sixteen 2",
     "a ACQUIRE l k 60000 WAIT 0 MAX 1 SESSION session-of-sixteen 3",
+    "a ACQUIRE l j 60000 WAIT 1 SESSION session-of-sixteen 2",
     "a ACQUIRE l i 60000 WAIT 0 SESSION session-of-fifteen- 1",
     "a EVENTS session-of-sixteen WAIT 10000",
     "a QUEUES",
