@@ -27,10 +27,15 @@ row() {
     grep -F "| $1 |" docs/proof/mutants.md || true
 }
 
+code() {
+    grep -v '^ *//'
+}
+
+# Whether the code of a file has changed since its mutants were tried: a comment has none.
 has_changed() {
     local commit
     commit=$(row "$1" | sed 's/.*| \([0-9a-f]*\) |$/\1/')
-    [ -z "$commit" ] || ! git diff --quiet "$commit" -- "$1" 2>/dev/null
+    [ -z "$commit" ] || ! cmp -s <(git show "$commit:$1" 2>/dev/null | code) <(code <"$1")
 }
 
 mapfile -t all < <(mutants --list | cut -d: -f1 | sort -u)

@@ -34,11 +34,11 @@ impl<C> Engine<C> {
         self.sessions.find(name, owner)
     }
 
-    /// The events that were not sent on the present connection, oldest first, as many as take so many bytes; each grant with the
+    /// The events that were not sent on the present connection, oldest first, as many as fit into `bytes`; each grant with the
     /// ms left of its lease. They count as sent.
     ///
-    /// For that long the process takes the lock as its own without asking. So each lock is checked now: another client may have
-    /// broken it, or shortened its lease, since it was granted.
+    /// For that long, the process believes that it holds the lock, without asking. So each lock is checked now: another client
+    /// may have broken it, or shortened its lease, since it was granted.
     pub fn take_news<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -56,7 +56,7 @@ impl<C> Engine<C> {
         told
     }
 
-    /// The ms left of a grant's lease, of several locks of the one that ends first: 0 also if it cannot be known, as on a replica.
+    /// The ms left of a grant's lease; for several locks, of the first lease to end. Also 0 if not known, as on a replica.
     fn left_ms<H: Host<Client = C>>(&self, host: &H, event: &Event) -> i64 {
         if self.is_replica || !host.allows(Act::TouchAnyKey) {
             return 0;
@@ -166,7 +166,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Does one of the things that are left to be done for a session. Returns whether there may be more.
+    /// Does one item of the work that is left for a session. Returns whether there may be more.
     pub(super) fn tidy(&mut self, id: SessionId) -> bool {
         if self.sessions.of_outbox(id, Outbox::free_next) == Some(true) {
             return true;
@@ -183,7 +183,6 @@ impl<C> Engine<C> {
                 self.leave(ticket);
                 self.counters.cancelled = self.counters.cancelled.wrapping_add(1);
             }
-            None if is_open => {}
             None => self.sessions.drop_ended(id),
         }
         true
@@ -191,7 +190,7 @@ impl<C> Engine<C> {
 }
 
 impl<C> Engine<C> {
-    /// Takes a ticket back. A session that has ended has none to be found.
+    /// Takes a ticket back. In a session that has ended, no ticket is found.
     pub(super) fn take_back(&mut self, id: SessionId, ticket: &[u8], now: UnixMs) -> Cancelled {
         if !self.sessions.is_open(id) {
             return Cancelled::Unknown;
@@ -214,10 +213,10 @@ impl<C> Engine<C> {
     }
 }
 
-/// So many acknowledged events are freed by the call that acknowledges them: mostly all of them.
+/// The number of acknowledged events that are freed by the call that acknowledges them: mostly all.
 const FREED_AT_ONCE: usize = 256;
 
-/// So many sessions of a connection that is closed are noted in the callback that tells of it.
+/// The number of sessions of a closed connection that are noted in the callback that reports the close.
 const DISCONNECTED_AT_ONCE: usize = 1_000;
 
 /// A call for events.
@@ -259,7 +258,7 @@ impl<C> Engine<C> {
         Ok((id, former))
     }
 
-    /// Drops the events up to this number. Of very many, the memory of most is freed in the next turns.
+    /// Drops the events up to this number. If there are very many, the memory of most is freed in the next turns.
     fn acknowledge(&mut self, id: SessionId, seq: u64) {
         self.sessions.of_outbox(id, |outbox| outbox.acknowledge(seq));
         for _ in 0..FREED_AT_ONCE {
@@ -282,7 +281,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Notes that a call is answered empty, since another connection has taken over from the one on which it waits.
+    /// Notes that a call is answered empty, since another connection has taken over from the connection on which it waits.
     pub fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
         self.sessions.cut_off_is_answered(id, connection);
     }
@@ -293,8 +292,8 @@ impl<C> Engine<C> {
         self.sessions.get(id)?.connection
     }
 
-    /// Notes that a connection is closed. The server is in the middle of something, so of very many sessions most are
-    /// noted by and by.
+    /// Notes that a connection is closed. The server is in the middle of something, so if there are very many sessions, most
+    /// are noted by and by.
     pub(super) fn disconnected(&mut self, connection: u64) {
         let sessions = self.sessions.take_of_connection(connection);
         if sessions.is_empty() {
@@ -325,7 +324,7 @@ impl<C> Engine<C> {
     pub(super) fn abandon(&mut self, id: SessionId) {
         self.sessions.set_abandoned(id, true);
         if let Some(session) = self.sessions.get_mut(id).filter(|session| session.tickets.length() > 0) {
-            // What was looked at before may have been back meanwhile.
+            // Tickets that were checked before may have been back in their places meanwhile.
             session.unseen = session.tickets.length();
             self.list(id);
         }
@@ -348,8 +347,8 @@ impl<C> Engine<C> {
         true
     }
 
-    /// For a ticket of an unattended session: readers behind a writer that is passed over are granted the lock, next to the readers
-    /// that have it. Nothing else can wait for a lock that is free to it.
+    /// For a ticket of an unattended session: has its locks checked, since readers behind a writer that is passed over may
+    /// share the lock with the readers that have it. Nothing else can wait for a lock that is free to it.
     fn look_behind(&mut self, ticket: Ticket) {
         let keeps_out = |wait: &Waiter<C>| wait.is_of_several() || wait.side.ends_sharing();
         if !self.queues.waiter(ticket).is_some_and(keeps_out) {
