@@ -56,6 +56,6 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     strings: *mut *mut raw::RedisModuleString,
     count: c_int,
 ) -> c_int {
-    // SAFETY: passed on as the server gave it.
+    // SAFETY: the arguments are passed on as the server gave them.
     unsafe { server::load(context, strings, count, COMMANDS) }
 }

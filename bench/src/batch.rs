@@ -1,7 +1,7 @@
 //! Commands as bytes on the wire, packed before the clock runs, and replies that are only counted.
 //!
-//! A client that costs more than the server hides what the server costs. So nothing is parsed that need not be: all
-//! measured commands have replies of one line.
+//! A client that costs more than the server would hide what the server costs. So replies are hardly parsed: all measured
+//! commands have replies of one line.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

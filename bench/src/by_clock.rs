@@ -100,7 +100,7 @@ fn play(way: &'static Way, scene: Scene, time: Duration) -> (Rc<Turn>, f64) {
     first().for_each(|[_, release]| drop(client.run(&release)));
     all.block_on(&runtime, async { tokio::time::sleep(time).await });
     let seconds = start.elapsed().as_secs_f64();
-    // With fewer clients the others would look better.
+    // Fewer clients would make the figures better than they are.
     assert!(!tasks.iter().any(JoinHandle::is_finished), "a client failed");
     (turn, seconds)
 }

@@ -1,7 +1,7 @@
 //! Instructions of one hand-over, as the slope between a short run and a long one.
 //!
-//! One thread plays all clients in their order, which is known, so each run does exactly the same. The holder asks again in
-//! one piece with its release, so that the queue is equally long whenever the server looks at it.
+//! One thread plays all clients in their order, which is known, so each run does exactly the same. The holder sends its
+//! release and its next request in one piece, so that the queue is equally long whenever the server checks it.
 
 use crate::counted::{Counted, Scope, UNIT};
 use crate::figures::Figures;
@@ -20,7 +20,7 @@ pub struct Circle {
 }
 
 impl Circle {
-    /// Hand-overs with so many waiters.
+    /// Measures hand-overs with this many waiters.
     pub fn measure(&self, plan: &Plan, figures: &mut Figures, id: &str, waiters: usize) {
         for slope in self.slopes(plan, waiters, [100, 500]) {
             figures.add(id, UNIT, slope);

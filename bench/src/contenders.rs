@@ -115,7 +115,7 @@ impl Lab {
     }
 }
 
-/// So many steps, each on a lock of its own, in batches of equal depth.
+/// This many steps, each on a lock of its own, in batches of equal depth.
 fn batches(contender: &Contender, steps: usize) -> Vec<Batch> {
     let mut batches = vec![Batch::default()];
     for step in 0..steps {

@@ -53,7 +53,7 @@ impl Counted {
     }
 
     /// Instructions of one of many equal steps, as often as the plan says: the slope between a short run and a long one. What
-    /// a run costs at its ends is in both.
+    /// a run costs at its ends is in both, so it cancels out.
     pub fn slopes(&mut self, plan: &Plan, [short, long]: [usize; 2], mut run: impl FnMut(usize)) -> Vec<f64> {
         let mut slope = || {
             let [few, many] = [short, long].map(|steps| self.count(|| run(steps)));
@@ -82,7 +82,7 @@ fn valgrind(scope: Scope, directory: &Path) -> Vec<String> {
         format!("--log-file={}", directory.join("valgrind").display()),
         format!("--callgrind-out-file={}", directory.join("counts").display()),
         "--dump-before=echoCommand".to_owned(),
-        // No debugger comes, so valgrind leaves no pipes for one behind.
+        // No debugger is used, so valgrind need not leave pipes for one behind.
         "--vgdb=no".to_owned(),
     ];
     if scope == Scope::Module {

@@ -1,10 +1,10 @@
-//! What it was measured on.
+//! What the measurements were made on.
 
 use std::process::Command;
 
 pub struct Environment {
     pub server: String,
-    /// Empty if it is not there.
+    /// Empty if valgrind is not there.
     pub valgrind: String,
     /// The commit of this project. Empty outside of a repository.
     pub commit: String,

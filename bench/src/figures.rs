@@ -39,7 +39,7 @@ impl Figure {
         self.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// How many times as good as the other one, in each round: a rate is good if it is high, a cost if it is low.
+    /// How many times as good as the other figure this is, in each round: a rate is good if it is high, a cost if it is low.
     pub fn against(&self, other: &Self) -> Ratios {
         let is_rate = self.unit.ends_with("/s");
         let ratio = |(one, other): (&f64, &f64)| if is_rate { one / other } else { other / one };

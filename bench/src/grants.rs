@@ -14,8 +14,8 @@ impl Grants {
         self.0.borrow().len() as f64
     }
 
-    /// The largest number of grants of one client minus the smallest, over whole rounds, in which each client could
-    /// have had the lock once: the end of the turn cuts the last round.
+    /// The largest number of grants of one client minus the smallest. Only whole rounds count, in which each client could
+    /// have had the lock once: the end of the turn cuts the last round short.
     pub fn unfairness(&self, clients: usize) -> f64 {
         let grants = self.0.borrow();
         let whole = grants.len() - grants.len() % clients;

@@ -50,7 +50,7 @@ pub const WAYS: [Way; 3] = [
             let ask = words(["EVALSHA", &acquire, "1", lock, LONG_LEASE, holder]);
             [ask, words(["EVALSHA", &release, "2", lock, &channel(lock), "0", LONG_LEASE, holder])]
         },
-        // Else the time left of the lease, which is a number.
+        // If refused, the reply is the time left of the lease, which is a number.
         grant: (1, "$-1"),
         channel: Some(channel),
         begin: clients,

@@ -23,14 +23,14 @@ impl Line {
         loop {
             match UnixStream::connect(socket).await {
                 Ok(stream) => return Self::of(stream),
-                // So many connect at once that the server has not yet accepted earlier ones.
+                // Many clients connect at once, and the server has not yet accepted earlier ones.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => tokio::time::sleep(PAUSE).await,
                 Err(error) => panic!("the server accepts no connection: {error}"),
             }
         }
     }
 
-    /// Subscribed: what is published there arrives from now on.
+    /// A connection that is subscribed to a channel: messages that are published from now on arrive.
     pub async fn subscribed(socket: &Path, channel: &str) -> Self {
         let mut line = Self::connect(socket).await;
         line.send(&packed(&["SUBSCRIBE", channel])).await;
@@ -43,7 +43,7 @@ impl Line {
         self.stream.write_all(packed).await.expect("the server takes commands");
     }
 
-    /// Where one sends while another reads. All replies have been read.
+    /// Splits the connection, so that one task sends while another reads. All replies must have been read.
     pub fn split(self) -> (Line<OwnedReadHalf>, OwnedWriteHalf) {
         let (replies, commands) = self.stream.into_inner().into_split();
         (Line::of(replies), commands)
@@ -69,7 +69,7 @@ impl<S: AsyncRead + Unpin> Line<S> {
         }
     }
 
-    /// The bytes that have come, or the next ones.
+    /// Reads the bytes that have arrived, or waits for the next ones.
     pub async fn anything(&mut self) {
         let mut buffer = [0; 4096];
         let length = self.stream.read(&mut buffer).await.expect("the server answers");

@@ -106,7 +106,7 @@ fn run(plan: &Plan, directory: &Path, wanted: &[&str]) -> ExitCode {
     Report { figures: &figures, parts: &parts, plan, environment: &environment, seconds }.publish(directory)
 }
 
-/// A part that fails takes no other part with it.
+/// A part that fails does not stop the other parts.
 fn attempt(measure: impl FnOnce()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(measure)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

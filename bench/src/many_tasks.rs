@@ -120,7 +120,7 @@ fn rows(_: &Plan) -> Vec<Row> {
 /// A process with its server.
 struct Contender {
     way: Way,
-    /// Ends with this.
+    /// The server ends when this is dropped.
     _server: Server,
     client: Client,
     process: Process,
@@ -139,7 +139,7 @@ impl Contender {
     }
 
     /// # Errors
-    /// Why a task failed. What it took until then is shown all the same; how fast it was is not.
+    /// Why a task failed. The connections and the memory until then are shown all the same, but no speed.
     fn turn(&mut self, scene: Scene, runtime: &Runtime, time: Duration, figures: &mut Figures) -> Result<(), Failure> {
         let id = |what: &str| scene.id(what, self.way);
         let (here_before, server_before) = (used_here(), used_by(&mut self.client));
@@ -163,12 +163,12 @@ impl Contender {
     }
 }
 
-/// All tasks work until the time is up, and have their last cycle to its end. Returns how long each wait was.
+/// All tasks work until the time is up, and finish their last cycle. Returns how long each wait was.
 async fn all_work(process: &Process, tasks: usize, floor: &Arc<Floor>) -> Result<Vec<Duration>, Failure> {
     let work = |task| tokio::spawn(work(process.clone(), Arc::clone(floor), task));
     let tasks: Vec<_> = (0..tasks).map(work).collect();
     let (mut waits, mut failed) = (Vec::new(), None);
-    // All of them, so that none keeps working during another way's turn.
+    // All tasks are awaited, so that none keeps working during another way's turn.
     for task in tasks {
         match task.await.map_err(Failure::from).and_then(|worked| worked) {
             Ok(its) => waits.extend(its),
@@ -202,7 +202,7 @@ fn key(lock: usize) -> String {
 /// The server's maximum of connections and of memory.
 #[derive(Default)]
 struct Most {
-    /// Without the one that looks.
+    /// Without the connection that watches.
     connections: f64,
     memory: f64,
 }

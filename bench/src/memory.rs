@@ -85,11 +85,11 @@ fn all_keys(client: &mut Client) -> f64 {
     keys.words().into_iter().map(of).sum()
 }
 
-/// Each of these is of one waiter: tickets of one session, for one lock or for a lock each.
+/// The memory per ticket. All tickets are of one session, and are for one lock, or each for a lock of its own.
 fn of_tickets(count: usize, has_lock_each: bool) -> f64 {
     let server = servers::start(Module::Rlock);
     let mut client = server.client();
-    // By default one user has nine tenths of a million.
+    // By default one user may have nine tenths of a million tickets.
     client.say(&format!("CONFIG SET rlock.max-tickets-per-user {count}"));
     let lock = |number: usize| format!("orders:{}", if has_lock_each { number } else { 0 });
     in_batches(&server, if has_lock_each { count } else { 1 }, |batch, number| {
@@ -106,7 +106,7 @@ fn of_tickets(count: usize, has_lock_each: bool) -> f64 {
     (used_memory(&mut client) - before) / count as f64
 }
 
-/// On a connection that is closed afterwards, with everything that the server keeps for it.
+/// Sends commands on a connection that is closed afterwards, so that the server frees everything that it keeps for it.
 fn in_batches(server: &Server, count: usize, mut add: impl FnMut(&mut Batch, usize)) {
     let mut watch = server.client();
     let mut connected = || watch.info("clients").number("connected_clients");
@@ -123,7 +123,7 @@ fn in_batches(server: &Server, count: usize, mut add: impl FnMut(&mut Batch, usi
 
 /// One process that waits for the messages of many locks, on one connection.
 fn of_subscriptions(count: usize) -> f64 {
-    // So few that the command and its reply fit in the buffer that each client has.
+    // Few enough for the command and its reply to fit in the buffer that each client has.
     const AT_ONCE: usize = 100;
     // Lines of the reply for each channel.
     const LINES: usize = 6;

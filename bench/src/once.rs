@@ -177,7 +177,7 @@ async fn call(way: &Way, turn: Rc<Turn>, caller: usize) {
     turn.answered.set((Some(Instant::now()), turn.answered.get().1 + 1));
 }
 
-/// Takes the lead or finds a result: neither, while another works.
+/// Tries to take the lead, and looks for a result. While another caller works, it gets neither.
 async fn try_by_hand(line: &mut Line, caller: usize) {
     line.send(&packed(&["SET", "answer:lock", &session::holder(caller), "NX", "PX", "30000"])).await;
     line.skip(1).await;

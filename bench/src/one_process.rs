@@ -93,7 +93,7 @@ impl Session {
         self.line.send(&packed(&session::poll(&self.heard))).await;
     }
 
-    /// The waits of the next reply's tickets. All are granted.
+    /// Reads the next reply, and collects the waits of its tickets. All of them are granted.
     async fn hear(&mut self, granted: &mut Vec<usize>) {
         granted.clear();
         // `*12`
@@ -119,7 +119,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// All of them wait.
+    /// Begins all waits.
     async fn begin(turn: &Turn) -> (Self, Line<OwnedReadHalf>) {
         let scene = turn.scene;
         let mut waits: Vec<_> = (0..scene.waits()).map(|number| Wait::new(number, &scene.lock_of(number))).collect();
@@ -159,7 +159,7 @@ struct Wait {
     tickets: usize,
 }
 
-/// Tickets are numbers: that of the wait, and how often it has begun.
+/// A ticket has two numbers: that of the wait, and how often the wait has begun. These are their digits.
 const OF_THE_WAIT: usize = 5;
 const OF_ITS_TICKETS: usize = 9;
 
@@ -177,7 +177,7 @@ impl Wait {
         ticket[..OF_THE_WAIT].parse().expect("a wait's number")
     }
 
-    /// The command ends with its ticket.
+    /// Counts up the ticket, with which the command ends.
     fn next_ticket(&mut self) {
         self.tickets += 1;
         let end = self.again.len() - "\r\n".len();

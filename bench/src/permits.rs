@@ -22,7 +22,7 @@ pub const PART: Part = Part {
 
 const LIMIT: &str = "4";
 
-/// Other holders, as long as Redisson's names of permits.
+/// The names of other holders, as long as Redisson's names of permits.
 const OTHERS: [&str; 4] = ["0000000000000001", "0000000000000002", "0000000000000003", "0000000000000004"];
 
 /// A time that Redisson's clients send, and two ends of permits after it.
@@ -121,7 +121,7 @@ const WAYS: [Way; 3] = [
             let ask = words(["EVALSHA", &acquire, "3", semaphore, &ends, &channel, END, TIME, permit]);
             [ask, words(["EVALSHA", &release, "3", semaphore, &channel, &ends, permit, TIME])]
         },
-        // Else the time until the first permit ends.
+        // If refused, the reply is the time until the first permit ends.
         grant: (2, "OK"),
         channel: Some(channel),
         begin: clients,

@@ -1,9 +1,9 @@
 //! The picture: hand-overs per second against the number of waiters, both by powers of ten. [`open`] and [`label`] also serve
 //! the picture of a soak.
 //!
-//! It lies on a light or a dark page, and as an image it knows only what the reader's system prefers, not what the page does.
-//! So it brings its own paper, and one colour of each kind for either paper. `tests/pictures.rs` measures the contrast of
-//! each colour with its paper.
+//! It is shown on a light or a dark page. But an image knows only which scheme the reader's system prefers, not the page's.
+//! So it has its own paper, light or dark, and each colour in two forms, one for each paper. `tests/pictures.rs` measures the
+//! contrast of each colour with its paper.
 
 use crate::figures::Figures;
 use crate::hand_over::WAITERS;
@@ -42,7 +42,7 @@ impl Ink {
 struct Line {
     name: &'static str,
     ink: Ink,
-    /// Per second, with each number of waiters.
+    /// Hand-overs per second, for each number of waiters.
     rates: Vec<f64>,
 }
 
@@ -89,7 +89,7 @@ fn draw(lines: &[Line]) -> String {
     names.sort_by(|one, other| other.1.total_cmp(&one.1));
     let mut height = f64::NEG_INFINITY;
     for (line, rate) in names {
-        // Names that would lie upon each other are moved.
+        // Names that would overlap are moved.
         height = y(rate, powers).max(height + 16.0);
         label(&mut svg, [528.0, height + 4.0], "start", line.ink, &format!("{}: {}", line.name, fine(rate)));
     }

@@ -15,7 +15,7 @@ pub struct Plan {
     pub task_round: Duration,
     pub many_waiters: usize,
     pub many_tickets: usize,
-    /// Few waiters for several locks, and many. Even of the few a release finds more than it checks.
+    /// Few waiters for several locks, and many. Even the few are more than a release checks.
     pub sets: [usize; 2],
 }
 

@@ -92,7 +92,7 @@ fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// Three digits of it, or all where there are more before the point.
+/// Three digits of the number, or all digits before the point if there are more.
 pub fn fine(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 || number.fract() == 0.0 => grouped(number),

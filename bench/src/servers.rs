@@ -18,8 +18,8 @@ pub fn prepare(module: Module) -> Start {
     if module == Module::None { start.without_module() } else { start }
 }
 
-/// The module writes commands for followers until it has found out, after a while, that there are none. What is measured
-/// comes after that.
+/// The module writes commands for followers until it has found out, after a while, that there are none. Measurements begin
+/// after that.
 pub fn settled(server: Server) -> Server {
     let mut client = server.client();
     let has_file = client.info("persistence").number("aof_enabled") == 1;

@@ -1,17 +1,17 @@
-//! What a process sends that waits by session: on one connection it asks for locks, each time by a new ticket, and on
+//! What a process sends to wait by a session: on one connection it asks for locks, each time by a new ticket, and on
 //! another it polls for the events of its tickets.
 //!
-//! Two polls are always under way, so that the server can answer one while the process reads the answer to the other. A
-//! ticket is used once: until its event is acknowledged the server takes the same ticket for the same wait.
+//! Two polls are always under way, so that the server can answer one while the process reads the answer to the other. Each
+//! ticket is used once: until its event is acknowledged, the server takes the same ticket for the same wait.
 
 use crate::contenders::{HOLDER, LONG_LEASE};
 use rlock_testing::{Client, Server};
 
-/// As long as a process would name its session: a UUID.
+/// The session's name, as long as that of a real process: a UUID.
 const NAME: &str = "6b1f4c0e-52c7-4c43-9d0f-3a7be3a1c9d5";
 
 /// The command that opens the session, and is its first poll. The server answers it after a third of the TTL at the latest,
-/// which no measurement outlasts.
+/// and no measurement lasts that long.
 pub const OPENING: [&str; 6] = ["RLOCK.EVENTS", NAME, "WAIT", "0", "TTL", "600000"];
 
 /// A poll that acknowledges all events up to this one.

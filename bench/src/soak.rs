@@ -28,7 +28,7 @@ const BETWEEN_SAMPLES: Duration = Duration::from_secs(5);
 /// A file of this name in the directory ends the run early.
 const STOP: &str = "stop";
 
-/// For all leases, sessions and answers of the load to end.
+/// How long all leases, sessions and answers of the load may take to end.
 const AFTER_THE_LOAD: Duration = Duration::from_secs(30);
 
 /// The numbers of INFO rlock in a sample. Those of [`samples::LEFT`] must be 0 after the load.

@@ -1,10 +1,10 @@
-//! The published picture can be read: each colour in it against the paper of its scheme, by the formula of WCAG 2.1. And it
-//! shows the figures of the page.
+//! The published picture can be read: each colour has enough contrast with the paper of its scheme, by the formula of WCAG
+//! 2.1. And it shows the figures of the page.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// AA: text, and everything else that has to stand out from the paper.
+/// The minimum contrast by level AA, of text, and of everything else that has to differ from the paper.
 const OF_TEXT: f64 = 4.5;
 const OF_LINES: f64 = 3.0;
 
@@ -28,7 +28,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// `.text{color:#3d444d}…` by the names of its classes.
+/// The colours of rules like `.text{color:#3d444d}…`, by the names of the classes.
 fn colours(rules: &str) -> BTreeMap<&str, &str> {
     let rules = rules.split('}').filter_map(|rule| rule.trim().trim_start_matches('.').split_once("{color:"));
     rules.collect()
@@ -77,7 +77,7 @@ fn each_colour_differs_from_its_background() {
 #[test]
 fn it_shows_the_figures_of_the_page() {
     let (svg, page) = (published("hand-offs.svg"), published("results.md"));
-    // Of the second row only what differs from the first is there.
+    // The second row has only what differs from the first.
     let rows: Vec<_> = page.lines().skip_while(|line| !line.contains("| one lock, 512 waiters |")).take(2).collect();
     let shown = |name: &str| {
         let (_, rest) = svg.split_once(&format!(">{name}: ")).unwrap();

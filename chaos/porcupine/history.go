@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// What docs/proof/histories.md describes, as far as it is judged here.
+// record is what docs/proof/histories.md describes, as far as it is judged here.
 type record struct {
 	Called *struct {
 		At      int64
@@ -90,7 +90,7 @@ type operation struct {
 	lock, holder string
 	call, ret    int64
 	request      request
-	// Of the answer: its kind, and what it says. "" without one that says what was done.
+	// The answer: its kind and its value. "" if there is no answer, or if it leaves open what was done.
 	said    string
 	value   json.RawMessage
 	vouched [][2]int64
@@ -165,7 +165,7 @@ func (h *history) readFile(path string) error {
 			}
 		case r.Troubled != nil:
 			t := trouble{began: r.Troubled.Began, ended: r.Troubled.Ended}
-			// A word alone is a reach that ends no hold.
+			// A reach that is a bare word ends no hold.
 			if r.Troubled.Reach[0] == '{' {
 				if err := json.Unmarshal(r.Troubled.Reach, &t.reach); err != nil {
 					return err
@@ -177,7 +177,7 @@ func (h *history) readFile(path string) error {
 	return lines.Err()
 }
 
-// answer notes what was answered. After Unknown, the operation may still be done.
+// answer notes the answer. After Unknown, the operation may still be done.
 func (o *operation) answer(at int64, raw json.RawMessage) error {
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, &o.said)
@@ -224,11 +224,11 @@ func (o *operation) isDenied() bool {
 	return o.said == "Refused" || o.said == "Renewed" && value == "false" || o.said == "Released" && value == "null"
 }
 
-// guarantee is what a guard said of its lock after a grant or a renewal: that was between `sent` and `at`, and the lock is
+// guarantee is what a guard reports after a grant or a renewal: the server did it between `sent` and `at`, and the lock is
 // held until `end`.
 type guarantee struct{ sent, at, end int64 }
 
-// guarantees are those of a guard, one for each grant or renewal that shows in them. What the guard says last counts.
+// guarantees returns one guarantee for each grant or renewal that the guard's reports show. The last report counts.
 func (o *operation) guarantees() (found []guarantee) {
 	const grain = 5 * ms
 	limit := o.ended

@@ -19,7 +19,7 @@ func (l *lines) add(format string, arguments ...any) {
 	fmt.Fprintf(&l.text, format+"\n", arguments...)
 }
 
-// did: "" as the answer is none.
+// did adds a call and its answer, unless that is "".
 func (l *lines) did(holder, request string, call, ret int64, answer string) int {
 	l.number++
 	l.add(`{"Called":{"at":%d,"client":"c","number":%d,"lock":"l","holder":"%s","request":%s}}`, call*ms, l.number, holder, request)

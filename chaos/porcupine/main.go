@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// For one piece of a lock's history. Most take some ms.
+// How long the check of one piece of a lock's history may take. Most take a few ms.
 const patience = 20 * time.Second
 
 func tokenOf(o *operation) int64 {
@@ -23,7 +23,7 @@ func tokenOf(o *operation) int64 {
 	return granted.Token
 }
 
-// verdict is what came of one history.
+// verdict is the result for one history.
 type verdict struct {
 	judged, pieces, illegal, undecided int
 	left                               left
@@ -50,7 +50,7 @@ func check(steps []*step, patience time.Duration) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(modelOf(steps), operationsOf(steps), patience)
 }
 
-// why tells up to which step the longest order of steps goes that the model allows, and which step has no place in it.
+// why returns the state after the longest order of steps that the model allows, and the first step that it lacks.
 func why(p piece) string {
 	_, found := porcupine.CheckOperationsVerbose(modelOf(p.steps), operationsOf(p.steps), patience)
 	var longest []porcupine.Operation
@@ -124,7 +124,7 @@ func (v verdict) String() string {
 	return text
 }
 
-// historiesIn are the directories of rounds below a place.
+// historiesIn returns the directories of rounds below a place.
 func historiesIn(place string) (found []string) {
 	_ = filepath.WalkDir(place, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.Name() == "plan.json" {

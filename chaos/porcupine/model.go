@@ -1,4 +1,4 @@
-// Command porcupine judges the histories of rlock-chaos with Porcupine, a checker of other authors: see docs/proof.md.
+// Command porcupine judges the histories of rlock-chaos with Porcupine, a checker by other authors: see docs/proof.md.
 package main
 
 import (
@@ -34,7 +34,7 @@ type step struct {
 	// Of a guard: the end of the time for which it guarantees the lock. Of a promotion: its end. Of a clock: how far it was set.
 	until int64
 	guard bool
-	// 0 without one.
+	// 0: no token.
 	token int64
 	// Of a release: whether it was of all holds, and whether the lock is still held.
 	all, held bool
@@ -46,13 +46,13 @@ type step struct {
 	rank int
 }
 
-// state is what a lock is known to be. Every moment in it is the earliest possible one. A later moment allows less, so the
-// earliest ones allow whatever any choice of moments allows.
+// state is what is known about a lock. Every moment in it is the earliest possible one. A later moment allows less, so the
+// earliest ones allow everything that other moments allow.
 type state struct {
 	holder string
 	// 0: not known.
 	count int
-	// From when on the hold may have ended.
+	// `end`: the hold may have ended from this moment on.
 	end, now, token int64
 	// After a promotion: when it was complete. 0: the holder is known.
 	unsure int64
@@ -134,8 +134,8 @@ func next(s state, o *step) (state, bool) {
 	return s, s.now <= o.ret
 }
 
-// modelOf is the model for a piece of a lock's history. It gives each step its rank: a state that is later than the return of
-// a step that is not done yet leads nowhere, and Porcupine, which does not know the moments in a state, would go on from it.
+// modelOf returns the model for a piece of a lock's history. By the ranks it drops a state that is later than the return of a
+// step still to be done: Porcupine does not know the moments in a state, and would go on from it in vain.
 func modelOf(steps []*step) porcupine.Model {
 	byReturn := append([]*step(nil), steps...)
 	sort.SliceStable(byReturn, func(i, j int) bool { return byReturn[i].ret < byReturn[j].ret })

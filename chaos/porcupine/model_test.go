@@ -107,7 +107,7 @@ func TestTheModel(t *testing.T) {
 	}
 }
 
-// A right history of many waiting clients must not take long, nor one with a defect at its end.
+// The check of many waiting clients must not take long, whether their history is right or has a defect at its end.
 func TestManyWaitForOneLock(t *testing.T) {
 	var steps []*step
 	for i := range int64(400) {

@@ -24,9 +24,9 @@ type piece struct {
 
 type left map[string]int
 
-// pieces takes a history apart. Each lock is a history of its own, and ends where the state of the lock is no longer known;
-// the next piece begins after that. What removes all operations of one holder from a right history leaves a right one: so
-// a holder about which too little is known is left out.
+// pieces splits a history by lock. A piece ends where the state of the lock is no longer known, and the next one begins after
+// that. A right history stays right without all operations of one holder: so a holder about which too little is known is
+// left out.
 func (h *history) pieces(excuseFailovers bool, out left) []piece {
 	locks := map[string][]*operation{}
 	var names []string
@@ -70,7 +70,7 @@ func (h *history) pieces(excuseFailovers bool, out left) []piece {
 	return all
 }
 
-// troublesOf are the moments at which a history is cut, with the two ends of time; and the troubles that the model knows.
+// troublesOf returns the moments at which a history is cut, with the two ends of time; and the troubles that the model knows.
 func (h *history) troublesOf(lock string, excuseFailovers bool) (cuts [][2]int64, events []*step) {
 	cuts = [][2]int64{{0, 0}, {never, never}}
 	for _, t := range h.troubles {
@@ -99,7 +99,7 @@ func (h *history) troublesOf(lock string, excuseFailovers bool) (cuts [][2]int64
 	return cuts, events
 }
 
-// stepsBetween are the steps of a piece; none, if no lock is granted in it.
+// stepsBetween returns the steps of a piece; none if no lock is granted in it.
 func stepsBetween(operations []*operation, events []*step, from, to int64, used map[*operation]bool, why map[*operation]string) []*step {
 	var steps []*step
 	of := map[string][]*operation{}
@@ -130,7 +130,7 @@ func stepsBetween(operations []*operation, events []*step, from, to int64, used 
 	return steps
 }
 
-// stepsOf are the steps of one holder between two moments, from its first known grant or renewal on.
+// stepsOf returns the steps of one holder between two moments, from its first known grant or renewal on.
 func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, why map[*operation]string) []*step {
 	var steps []*step
 	doubt, uncounted, ghost := int64(never), false, false
@@ -204,7 +204,7 @@ func stepsOf(operations []*operation, from, to int64, used map[*operation]bool, 
 	return steps
 }
 
-// renewalsOf are the renewals of a guard between two moments. Without its grant, the first of them proves that it has the lock.
+// renewalsOf returns a guard's renewals between two moments. Without its grant, the first of them proves that it has the lock.
 func renewalsOf(o *operation, grant *step, from, to int64) (renewals []*step) {
 	if o.request.Guard == nil {
 		return nil

@@ -82,7 +82,7 @@ pub fn number<T: std::str::FromStr>(option: &str, given: Option<String>) -> io::
     given.parse().map_err(|_| misuse(format!("{option} needs a number, not {given}")))
 }
 
-/// What is wrong with the command line, and what would be right.
+/// The error for a wrong command line: what is wrong, and the usage.
 pub fn misuse(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{why}\n\n{USAGE}"))
 }

@@ -13,7 +13,7 @@ const LIBRARY: &str = "librlock_chaos_clock.so";
 const FILE_VARIABLE: &str = "RLOCK_CHAOS_CLOCK";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// One per server: every process started with its environment uses it, also the one that is started after a crash.
+/// One per server: every process started with its environment uses it, also after a crash.
 #[derive(Debug)]
 pub struct ServerClock {
     library: PathBuf,
@@ -73,10 +73,10 @@ fn new_file(path: &Path) -> io::Result<&'static AtomicI64> {
     let length = NonZeroUsize::new(size_of::<AtomicI64>()).expect("eight is not nought");
     file.set_len(length.get() as u64)?;
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: at a new place, so that nothing of ours is changed; it is as long as the file, and never unmapped.
+    // SAFETY: a mapping at a new address changes no memory of ours; it is as long as the file, and never unmapped.
     let place = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
-    // SAFETY: a page begins there, which is aligned and is mapped for good, and its eight bytes are any number. Every
-    // process that maps it uses it by atomic loads and stores only.
+    // SAFETY: it points to the beginning of a page, which is aligned and mapped for good; any eight bytes are a number.
+    // Every process that maps the page uses it by atomic loads and stores only.
     Ok(unsafe { place.cast::<AtomicI64>().as_ref() })
 }
 
@@ -126,7 +126,7 @@ mod tests {
     fn seconds_step_as_well() {
         let Some((_directory, clock)) = clock() else { return };
         clock.step(-HOUR_MS);
-        // It is the time of its start, in whole seconds.
+        // LASTSAVE is the time of the server's start, in whole seconds.
         let last_save = server_with(&clock).client().say("LASTSAVE").as_int() * 1_000;
         assert!((last_save - unix_ms() + HOUR_MS).abs() < SLACK_MS);
     }

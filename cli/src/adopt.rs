@@ -1,4 +1,4 @@
-//! `rlock adopt`: goes on with a lock that another process has detached, and runs a command under it.
+//! `rlock adopt`: takes over a lock that another process has detached, and runs a command under it.
 
 use crate::arguments::{Adopt, Server};
 use crate::exit;
@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 const VARIABLE: &str = "RLOCK_DETACHED";
 
-/// More than 64 locks with long names need.
+/// More bytes than the text of 64 locks with long names.
 const LONGEST: usize = 1024 * 1024;
 
 pub async fn adopt(args: &Adopt, server: &Server) -> Result<u8, Failure> {
@@ -56,7 +56,7 @@ fn lost(key: &OsString, error: &Error) -> u8 {
 fn text(args: &Adopt) -> Result<Vec<u8>, Failure> {
     let text = match &args.text_file {
         Some(path) if path.as_os_str() == "-" => {
-            // Not by `Stdin`, which takes more of it than is asked for.
+            // Not by `Stdin`, which reads more than it is asked for.
             stdin().as_fd().try_clone_to_owned().and_then(|input| first_line(File::from(input)))
         }
         Some(path) => File::open(path).and_then(first_line),

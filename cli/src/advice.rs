@@ -1,5 +1,5 @@
-//! What a server's error means here: the exit code, and which options it is about. The cause and the remedy are in the
-//! client's own line.
+//! What the command line adds to a server's error: the exit code, and the options that it is about. The client's own
+//! line has the cause and the remedy.
 
 use crate::address::{Address, Way};
 use crate::exit;
@@ -17,10 +17,10 @@ impl Failure {
         }
     }
 
-    /// Something that the server at that address did not do.
+    /// A request that failed at the server of that address.
     pub fn of_the_server(at: &Address, error: &Error) -> Self {
         let code = match error.kind() {
-            // Lost before anything was run.
+            // `Lost` means: lost before anything was run.
             ErrorKind::Unavailable
             | ErrorKind::QueueFull
             | ErrorKind::TooFewReplicas { .. }
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-/// The server and the client name the remedy of programs.
+/// The remedy for the command line. The server and the client name the one for programs.
 fn of_another_kind(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Plain => "it is held as a plain lock: leave out --read, --write and --slots",
@@ -52,7 +52,7 @@ fn is_forbidden(error: &Error) -> bool {
     error.is_about_a_password() || error.code() == Some("NOPERM")
 }
 
-/// What a user of the command line sets, as the remedy says.
+/// What a user of the command line has to set to follow the remedy.
 fn options(at: &Address, error: &Error) -> Option<String> {
     let words = error.reason();
     let options = match error.kind() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How many clients are shown.
 const SHOWN: usize = 10;
 
-/// Its waiters, and how long the first of them has been waiting.
+/// A client's number of waiters, and the longest time that one of them has been waiting.
 type Sum = (usize, Duration);
 
 pub fn text(lock: &Inspection, form: Form) -> String {

@@ -6,8 +6,8 @@ use crate::output;
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
-/// With bash-completion, which most systems have, CMD's own arguments are completed too; else they are files, as bash
-/// does it where nothing is offered.
+/// With bash-completion, which most systems have, CMD's own arguments are completed too. Without it, bash completes the
+/// names of files, as it does if nothing else is offered.
 const BASH: &str = r#"
 _rlock_and_cmd() {
     local place

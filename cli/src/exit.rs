@@ -15,7 +15,7 @@ pub const SYSTEM: u8 = 74;
 pub const BUSY: u8 = 75;
 /// The lock was lost while CMD ran.
 pub const LOST: u8 = 76;
-/// The server does not let us: the password, or the user's rights.
+/// The server refuses the password, or the user lacks a right.
 pub const FORBIDDEN: u8 = 77;
 /// The server will never do it as things are: no module, a lock of the other kind, a lease that is too long.
 pub const REFUSED: u8 = 78;

@@ -1,6 +1,6 @@
-//! Error messages: one line that says what is wrong and what to do, and an exit code. Never a stack trace: it may have
-//! woken the reader up, or arrived in a mail from cron. `advice.rs` words the servers' errors. Only typing errors get
-//! more lines, with suggestions.
+//! Error messages: one line that says what is wrong and what to do, and an exit code. Never a stack trace: the message
+//! may have woken its reader up, or arrived in a mail from cron. `advice.rs` words the servers' errors. Only typing
+//! errors get more lines, with suggestions.
 
 use crate::exit;
 use crate::shown;
@@ -35,7 +35,7 @@ impl Failure {
         Self::new(exit::SYSTEM, words)
     }
 
-    /// Says it, and returns the exit code.
+    /// Prints the message, and returns the exit code.
     pub fn report(self) -> u8 {
         say(&self.words);
         self.tips.iter().for_each(|tip| write(&format!("  tip: {}", shown::line(tip))));

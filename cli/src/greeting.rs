@@ -1,4 +1,4 @@
-//! What a server says of itself to everybody, rights or not: HELLO.
+//! HELLO: what a server says of itself to every client, whatever its rights.
 
 use crate::address::{Address, Way};
 use crate::operators::fields::Fields;

@@ -46,7 +46,7 @@ pub async fn hold(args: &Hold, server: &Server) -> Result<u8, Failure> {
     Ok(release(guard, &mut signals, Done { key, lease: args.lease, cmd: None, code: 0 }).await)
 }
 
-/// Or until it is lost, and then why.
+/// Returns the reason if the lock was lost.
 async fn until_end_or_loss(guard: &Guard, signals: &mut Signals) -> Option<Loss> {
     let mut ended = end_of_input();
     tokio::select! {
@@ -57,15 +57,15 @@ async fn until_end_or_loss(guard: &Guard, signals: &mut Signals) -> Option<Loss>
     }
 }
 
-/// An error, if it does not come.
+/// The receiver fails if no end of the input will come.
 fn end_of_input() -> oneshot::Receiver<()> {
     let (sender, ended) = oneshot::channel();
-    // If the shell runs us in the background, reading the terminal has to fail: it would stop us, and nothing would
-    // renew the lease.
+    // If the shell runs us in the background, reading the terminal has to fail: otherwise it would stop us, and nothing
+    // would renew the lease.
     // SAFETY: ignoring a signal runs no code of ours.
     let _ = unsafe { signal(Signal::SIGTTIN, SigHandler::SigIgn) };
     if has_input() {
-        // It ends with the program.
+        // The thread ends with the program.
         thread::spawn(move || {
             if std::io::copy(&mut stdin().lock(), &mut std::io::sink()).is_ok() {
                 let _ = sender.send(());

@@ -3,7 +3,7 @@
 
 const UUID: usize = 36;
 
-/// `web-3:4711` of `web-3:4711:<uuid>:1`, and the uuid of `<uuid>:1`; of other names all.
+/// `web-3:4711` of `web-3:4711:<uuid>:1`, and the uuid of `<uuid>:1`; other names as they are.
 pub fn process(holder: &[u8]) -> &[u8] {
     match parts(holder) {
         Some((b"", uuid)) => uuid,

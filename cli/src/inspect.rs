@@ -10,7 +10,7 @@ use crate::{address, by_client, greeting, json, output, shown};
 use rlock_client::{Kind, Locks};
 use std::os::unix::ffi::OsStrExt;
 
-/// As many waiters are counted by their clients: a server lists them within some ms.
+/// How many waiters are counted by client: a server lists so many within some ms.
 const COUNTED: usize = 1_000;
 
 pub async fn inspect(args: &Inspect, server: &Server) -> Result<u8, Failure> {
@@ -63,7 +63,7 @@ pub fn data(lock: &Inspection) -> String {
     format!("the {of} with {}", known.chain(more).collect::<Vec<_>>().join(", "))
 }
 
-/// With at most so many holders and waiters.
+/// With at most `limit` holders and waiters.
 pub fn text(key: &[u8], lock: &Inspection, limit: usize, form: Form) -> String {
     let mut text = headline(key, lock) + "\n";
     if let Some(left) = lock.grace_left {
@@ -141,13 +141,13 @@ fn waiters(lock: &Inspection, limit: usize) -> Table<4> {
     table
 }
 
-/// As what it waits. Each has a limit of its own.
+/// The side that it waits for. Each waiter for a permit has its own limit.
 fn side(waiter: &Waiter) -> String {
     let side = waiter.side.word();
     waiter.limit.map_or_else(|| side.to_owned(), |limit| format!("{side} of {limit}"))
 }
 
-/// Longer tickets than this are cut: a line has 80 columns, and all of a ticket is in the JSON.
+/// Longer tickets than this are cut: a line has 80 columns, and the JSON has the whole ticket.
 const TICKET_MAX: usize = 16;
 
 /// Where the waiter runs, so that an operator can find it.

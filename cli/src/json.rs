@@ -1,5 +1,5 @@
-//! The same for programs. Times are in ms; names that are not UTF-8 are there as text that lost something, and in full
-//! in a second field, in hexadecimal.
+//! JSON for programs. Times are in ms. A name that is not UTF-8 is there as text with replaced bytes, and in full in a
+//! second field, in hexadecimal.
 
 use crate::operators::{Holder, Inspection, Queue, Session, Waiter};
 use rlock_client::Kind;

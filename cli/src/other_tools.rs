@@ -1,7 +1,7 @@
 //! Options of `flock` and `redis-cli` that users type from habit. Options with the same meaning are aliases; for the
 //! others, this says what to type instead.
 
-/// Of an option that is unknown.
+/// The advice for an unknown option, if there is any.
 pub fn advice(option: &str) -> Option<&'static str> {
     Some(match option {
         "-x" | "-e" | "--exclusive" => {

@@ -42,17 +42,17 @@ pub fn has_colours() -> bool {
     is_terminal() && wants_colours()
 }
 
-/// That of a table on stdout.
+/// The form of a table on stdout.
 pub fn form() -> Form {
     Form { heading: if has_colours() { Heading::Bold } else { Heading::Plain }, room: room_on(&stdout()) }
 }
 
-/// That of a table on stderr.
+/// The form of a table on stderr.
 pub fn form_of_questions() -> Form {
     Form { heading: Heading::Plain, room: room_on(&stderr()) }
 }
 
-/// How wide it is, if it is a terminal that says so.
+/// The width of the stream, if it is a terminal that reports it.
 pub fn room_on(stream: &impl AsFd) -> Option<usize> {
     terminal_size::terminal_size_of(stream).map(|(width, _)| width.0.into())
 }

@@ -1,7 +1,7 @@
 //! Text for people: names with arbitrary bytes, and times.
 //!
-//! Keys and holders come from strangers. Unescaped they could move the cursor, or set the title of the window; so
-//! whatever does not print is shown as `\x1b`.
+//! Keys and holders come from strangers. Unescaped they could move the cursor, or set the title of the window. So bytes
+//! that do not print are escaped, for example as `\x1b`.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// No wider than that, and with a sign where something was left out.
+/// The text, no wider than `most`, with `…` at the end if something was left out.
 pub fn cut(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
@@ -49,8 +49,8 @@ pub fn cut(text: &str, most: usize) -> String {
     kept + if most > 0 { "…" } else { "" }
 }
 
-/// No wider than that, with a sign where something was left out. Of the beginning twice as much stays as of the end:
-/// holders begin with their host and process.
+/// The text, no wider than `most`, with `…` in place of the middle. The beginning keeps twice as much room as the end,
+/// because holders begin with their host and process.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
@@ -64,13 +64,13 @@ pub fn shorten(text: &str, most: usize) -> String {
         left = left.saturating_sub(width);
         fits
     });
-    // What takes no place of its own belongs to the character before it, which is not there.
+    // The end must not begin with a character without width: it belongs to the one before it, which was cut.
     let kept = kept.filter(|(_, character)| character.width().is_some_and(|width| width > 0));
     let tail = kept.last().map_or("", |(at, _)| &text[at..]);
     cut(text, head + usize::from(most > 0)) + tail
 }
 
-/// A time as short as one reads it: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
+/// A time in short form: `850ms`, `12.3s`, `4m05s`, `3h02m`, `2d03h`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -96,7 +96,7 @@ pub fn moment(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day, so many days after 1970 began. Years that begin in March end with the day that some have not.
+/// Year, month and day, so many days after 1970-01-01. Counts years from March, so that the leap day is their last day.
 fn date(days: u64) -> (u64, u64, u64) {
     /// From 0000-03-01 to 1970-01-01.
     const BEFORE_1970: u64 = 719_468;
@@ -105,7 +105,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     let (rounds, day) = ((days + BEFORE_1970) / REPEATS, (days + BEFORE_1970) % REPEATS);
     let year = (day - day / 1_460 + day / 36_524 - day / (REPEATS - 1)) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // From March on, five months have 153 days, over and over.
+    // From March on, every five months have 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
@@ -132,8 +132,8 @@ fn push_byte(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}");
 }
 
-/// Neither a control character, nor one without width or that turns the direction of the text after it: with two names
-/// that look the same, a user could break the wrong lock.
+/// Whether a character is shown as it is. Control characters are not, nor those that have no width or turn the
+/// direction of text: if two names looked the same, a user could break the wrong lock.
 fn is_plain(character: char) -> bool {
     !character.is_control() && !FORMATTING.iter().any(|range| range.contains(&character))
 }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(line("one\r\n\n  two\t"), "one two");
     }
 
-    /// Two names that look the same are two.
+    /// Different names must not look the same.
     #[test]
     fn what_takes_no_place_is_shown() {
         assert_eq!(name("a\u{200b}b".as_bytes()), "a\\xe2\\x80\\x8bb");

@@ -17,13 +17,13 @@ pub struct Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub signal: Signal,
-    /// Sent by the system, not by a process: by a terminal, that is.
+    /// Sent by the system, not by a process. That means: by a terminal.
     pub by_terminal: bool,
 }
 
 impl Signals {
     /// Handles these signals. Those that were ignored at our start stay ignored, here and in CMD: `nohup` relies on
-    /// that, and shells protect background jobs from Ctrl-C by it.
+    /// that, and so do shells that protect background jobs from Ctrl-C.
     pub fn take(signals: &[Signal]) -> Result<Self, Failure> {
         let wanted = signals.iter().filter(|signal| !is_ignored(**signal)).map(|signal| *signal as i32);
         let mut infos = SignalsInfo::<WithOrigin>::new(wanted).map_err(Failure::of_the_system)?;
@@ -48,7 +48,7 @@ fn arrival(origin: Origin) -> Option<Arrival> {
 
 fn is_ignored(signal: Signal) -> bool {
     let mut present = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: with no new action it only writes the present one to where there is room for it.
+    // SAFETY: without a new action, the call only writes the current one to memory that has room for it.
     let result = unsafe { libc::sigaction(signal as i32, std::ptr::null(), present.as_mut_ptr()) };
     // SAFETY: zeroed memory is a valid sigaction, whether or not it was written to.
     result == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN

@@ -127,7 +127,7 @@ mod tests {
         Form { room: Some(room), ..WHOLE }
     }
 
-    /// Columns begin where they begin on the screen, where some characters take two places.
+    /// Columns are aligned by their width on the screen, where some characters take two places.
     #[test]
     fn wide_names_keep_the_columns_straight() {
         let mut table = Table::new(["KEY", "WAITERS"], &[]);

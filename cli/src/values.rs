@@ -34,7 +34,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     time(text).and_then(|time| Some(time).filter(enough).ok_or_else(|| "it must be at least 100ms".to_owned()))
 }
 
-/// A file descriptor that was open before any of ours could get its number.
+/// A file descriptor that is already open, before one of ours could get its number.
 pub fn descriptor(text: &str) -> Result<RawFd, String> {
     let number = text.parse().map_err(|_| "a file descriptor is a number")?;
     // SAFETY: it asks for a flag, and no memory is involved.

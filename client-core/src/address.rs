@@ -21,7 +21,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Address {
-    /// Where it is.
+    /// Where the server is.
     pub place: Place,
     /// Login, database and TLS.
     pub access: Access,
@@ -34,7 +34,7 @@ pub enum Place {
     Tcp {
         /// A name, or an IP address without brackets.
         host: String,
-        /// Servers have 6379, sentinels 26379.
+        /// Usually 6379 for a server, 26379 for a sentinel.
         port: u16,
     },
     /// On this machine: the path of a Unix socket.
@@ -140,7 +140,7 @@ fn on_the_network(rest: &str, tls: bool) -> Result<Address, &'static str> {
     let mut access = Access { tls, database: database(path.trim_matches('/'))?, ..Access::default() };
     access.user = Some(user).filter(|user| !user.is_empty()).map(decoded).transpose()?;
     access.password = password.map(decoded).transpose()?;
-    // It takes no options.
+    // A network address has no options.
     options(query, |_, _| Err(OPTION))?;
     Ok(Address { place: host_and_port(server)?, access })
 }
@@ -198,7 +198,7 @@ fn options(query: &str, mut each: impl FnMut(&str, String) -> Result<(), &'stati
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
-            // The client chooses the protocol itself; other libraries read it here.
+            // Ignored: this client chooses the protocol itself. The option is for other libraries.
             "protocol" => {}
             _ => each(name, decoded(&value.replace('+', " "))?)?,
         }

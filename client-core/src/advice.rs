@@ -73,7 +73,7 @@ fn silent(error: &Error, why: &io::Error) -> String {
     }
 }
 
-/// What to do about a server that replies that it cannot do it now.
+/// What to do if the server replies that it cannot serve the request now.
 fn not_now(line: &str) -> &'static str {
     match line.split(' ').next().unwrap_or_default() {
         "READONLY" => "it is a replica; give the master's address, or that of the sentinels",
@@ -88,7 +88,7 @@ fn not_now(line: &str) -> &'static str {
     }
 }
 
-/// Each kind has its own commands, which users of a client do not know.
+/// How to acquire a lock of this kind. It names no commands: users of a client do not know them.
 fn of_kind(kind: Option<Kind>) -> &'static str {
     match kind {
         Some(Kind::Plain) => ": it is held as a plain lock, and has to be taken as one",

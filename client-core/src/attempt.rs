@@ -15,7 +15,6 @@
 //!
 //! **An owner's attempts ask one after the other**: a later one asks when the earlier one has the lock, or has left
 //! nothing behind. A try behind an attempt that waits in the server's queue fails at once.
-//! behind. A try behind one that waits in the server's queue fails at once.
 
 mod granted;
 mod handing;
@@ -38,15 +37,15 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::{Duration, Instant};
 
-/// The maximum lease that a wait asks for, unless its owner has the lock already for longer.
+/// The maximum lease that a wait asks for, unless its owner already has the lock with a longer lease.
 const LEASE_OF_A_WAIT: Duration = Duration::from_secs(3);
 
-/// If at least this part of the lease is left, the client renews during the caller's work: time for two tries, which
-/// take a sixth each.
+/// If at least this part of the lease is left, the client renews it during the caller's work: that is time for two
+/// tries of a sixth each.
 const LEFT_PARTS: u32 = 3;
 
-/// A wait is requested again, by the same ticket, after this time: so none lasts forever, whatever the server or a
-/// proxy has forgotten.
+/// After this time the client requests a wait again, by the same ticket. So no wait lasts forever if the server or a
+/// proxy has forgotten it.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// A request for a lock.
@@ -86,7 +85,7 @@ pub struct Grant {
     pub key: Name,
     pub holder: Name,
     pub side: Side,
-    /// Until when it is guaranteed at first.
+    /// The guard's first deadline.
     pub until: Instant,
     /// The lease that was requested.
     pub length: Duration,
@@ -115,10 +114,10 @@ pub(super) struct Attempt {
     errand: u64,
     /// What else the server may have granted.
     doubt: Doubt,
-    /// By which it may be waiting, as far as the server knows.
+    /// The ticket by which it may be waiting on the server.
     pub ticket: Option<Ticket>,
     waits: bool,
-    /// Whether it counts in the local queue as a waiting attempt.
+    /// Whether the local queue counts it as waiting, rather than trying. `None`: it is not in that queue.
     local_queue: Option<bool>,
     /// The lease in its last request.
     pub asked: Duration,
@@ -146,11 +145,11 @@ enum State {
     Renewing,
     /// Before it asks again, or renews the grant again.
     Pausing { granted: bool },
-    /// The guard follows when each lock is renewed and replicas have confirmed that.
+    /// The caller gets its guard when each lock is renewed and replicas have confirmed the renewals.
     Confirming { grant: Grant, renewed: Vec<Leased> },
     /// Its caller is gone. The reply to a request will show whether there is a hold to release.
     Leaving,
-    /// The same with a ticket that is being cancelled, unless its event comes first.
+    /// Its caller is gone, and its ticket is being cancelled. The ticket's event may come first.
     Withdrawing(Pause),
 }
 
@@ -224,8 +223,8 @@ impl Attempt {
         }
     }
 
-    /// Whether the holds are still there, by the reply. Of several locks some may have ended and been granted again, so
-    /// the last tokens count.
+    /// Whether the reply says that all holds still exist. Some of several locks may have ended and been granted again,
+    /// so the last tokens count.
     fn is_renewed(&mut self, answer: Reply, sent_at: Instant) -> Result<bool, Fault> {
         if self.more.is_empty() {
             return request::yes_or_no(&answer);
@@ -387,7 +386,7 @@ impl Engine {
                 match (answer.and_then(|answer| request::cancelled(&answer)), attempt.ticket.clone()) {
                     (Ok(cancelled), _) => self.withdrawn(id, cancelled),
                     (Err(fault), Some(ticket)) if self.cancel_failed(&ticket, &fault) => self.wakes(id, next),
-                    // Its place is gone with its session, but not an earlier grant.
+                    // Its place in the queue has ended with the session, but an earlier grant has not.
                     (Err(_), _) => self.withdrawn(id, Cancelled::Unknown),
                 }
             }
@@ -427,7 +426,7 @@ impl Engine {
             Ok(Verdict::Busy) => self.busy(id),
             Ok(Verdict::Waits) => self.waits(id),
             Err(fault) => {
-                // So this reply is for a request that was not queued.
+                // With no other request in doubt, this reply means that the ticket is in no queue.
                 let is_out = fault.is_full() && !attempt.doubt.exists();
                 if let Some(ticket) = is_out.then(|| attempt.ticket.take()).flatten() {
                     self.drop_ticket(&ticket);
@@ -529,7 +528,7 @@ impl Engine {
                 if fault.doubts_the_server() {
                     self.doubt(node, &fault);
                 }
-                // If an earlier request of this attempt arrived late, it asks again.
+                // The request that replaced this wait may be an earlier one of this attempt, so it asks again.
                 if fault.is_replaced() && self.attempts.get(&id).is_some_and(|attempt| attempt.doubt.exists()) {
                     fault.what = What::NotNow;
                 }
@@ -540,8 +539,8 @@ impl Engine {
         }
     }
 
-    /// It is unknown whether it still waits, and a grant in the meantime may never be reported. It asks again by the
-    /// same ticket.
+    /// It is unknown whether the ticket still waits, and a grant in the meantime may never be reported. The attempt
+    /// asks again by the same ticket.
     pub(super) fn ticket_is_in_doubt(&mut self, id: u64, why: &Fault) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.doubt.make_permanent(&why.cause);
@@ -588,7 +587,7 @@ impl Engine {
         attempt.lane = Lane::Own;
         let longest_failure = settings.connect + settings.answer;
         let patience = match (&self.route, attempt.until) {
-            // A failover has no time limit, and the caller gave one.
+            // A failover has no time limit, so the caller's own limit counts.
             (Route::Sentinels { .. }, Until::Time(_)) => Duration::MAX,
             _ => settings.patience,
         };
@@ -648,7 +647,7 @@ impl Engine {
     }
 }
 
-/// Why an attempt may have more than it knows of.
+/// The cause of doubt if the server may have granted more than the attempt knows.
 static LATE: Cause = Cause::Client(Cow::Borrowed("granted what was not waited for any longer"));
 
 fn is_granted(answer: &Result<Reply, Fault>) -> bool {

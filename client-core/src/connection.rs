@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The number of renewals under way to one server: more would keep it from its other clients for too long.
+/// The maximum number of renewals under way to one server: more would delay the server's other clients for too long.
 pub(super) const RENEWALS_MAX: usize = 1_000;
 
 /// How often a request is redirected before it fails. Slots move one node at a time.
@@ -39,7 +39,7 @@ pub(super) struct Connection {
     pub node: NodeId,
     pub lane: Lane,
     is_open: bool,
-    /// Requests until it is open, or until it has answered enough renewals.
+    /// Requests that wait until the connection is open, or until renewals have got their replies.
     queued: VecDeque<Errand>,
     pending: VecDeque<Pending>,
     renewals: usize,
@@ -121,7 +121,7 @@ impl Engine {
         self.connections.get(&self.nodes.get(&node)?.connection(lane)?)
     }
 
-    /// Whether the caller's own connection is open.
+    /// Whether this lane's connection is open.
     pub(super) fn is_open_for(&self, node: NodeId, lane: Lane) -> bool {
         self.connection_in(node, lane).is_some_and(|connection| connection.is_open)
     }
@@ -306,7 +306,7 @@ impl Engine {
         }
     }
 
-    /// A reply after its asker knows that it is overdue, or the news that it will not come.
+    /// A reply that comes after its asker was notified that it is overdue, or the news that it will not come.
     fn answered_late(&mut self, errand: Errand, sent_at: Instant, answer: Result<Reply, Fault>) {
         errand.gate.into_iter().for_each(|hold| self.has_come(hold, errand.id));
         match errand.asker {
@@ -317,7 +317,7 @@ impl Engine {
         }
     }
 
-    /// It could not be sent.
+    /// The request could not be sent.
     pub(super) fn fails(&mut self, errand: Errand, fault: Fault) {
         self.answered(errand, None, self.now, Err(fault));
     }
@@ -328,7 +328,7 @@ impl Engine {
         let (node, lane, was_open) = (connection.node, connection.lane, connection.is_open);
         let why = if self.was_served && why.is_of_set_up() { &why.clone().into_outage() } else { why };
         self.connection_ends(id, why);
-        // Not the server's fault: the runtime that read it has ended.
+        // Not the server's fault: the runtime that read the connection has ended.
         if matches!(&why.cause, Cause::System(error) if error.kind() == io::ErrorKind::ConnectionAborted) {
             return;
         }
@@ -344,8 +344,8 @@ impl Engine {
         }
     }
 
-    /// What broke one connection may have broken the others unnoticed. Those with nothing under way are reopened when
-    /// they are needed.
+    /// The cause of one break may have broken the node's other connections unnoticed. Closes those with nothing under
+    /// way: they are reopened when they are needed.
     fn close_what_is_quiet(&mut self, node: NodeId) {
         let quiet = |connection: &Connection| {
             connection.node == node
@@ -466,7 +466,7 @@ impl Engine {
         }
     }
 
-    /// Whether the request was unsent, and is removed.
+    /// Removes the request if it is unsent. Returns whether it was.
     pub(super) fn take_back(&mut self, errand: u64) -> bool {
         let mut unsent = None;
         let mut keeps = |it: &Errand| {

@@ -1,7 +1,7 @@
 //! Doubt: requests that were sent and have no reply. **What is unknown is not called success.** As long as the server
 //! may have executed such a request, an attempt may have been granted, a hold may be larger than its guards, and a
-//! release may not be the one that released. So the client releases the first two again, and the third fails as *in
-//! doubt*.
+//! release may not be the one that released the lock. In the first two cases the client releases again; in the third
+//! the release fails as *in doubt*.
 
 use super::fault::{Fault, What};
 use crate::error::Cause;
@@ -15,7 +15,7 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// A request has no reply: it is overdue, or was lost with its connection.
+    /// A request has no reply: the reply is overdue, or was lost with the connection.
     pub fn add_unanswered(&mut self, fault: &Fault) {
         if fault.is_overdue() {
             self.overdue += 1;
@@ -49,7 +49,7 @@ impl Doubt {
         }
     }
 
-    /// The server's reply about its ticket settles everything that is overdue.
+    /// The server's reply about the attempt's ticket settles all overdue replies.
     pub fn clear(&mut self) {
         self.overdue = 0;
     }

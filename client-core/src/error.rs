@@ -51,7 +51,7 @@ impl fmt::Display for Cause {
 #[derive(Clone, PartialEq)]
 pub struct Error(Box<Details>);
 
-/// Boxed, since each result is as large as the error that it may be.
+/// Boxed, because a `Result` is at least as large as its error.
 #[derive(Clone, Debug, PartialEq)]
 struct Details {
     kind: ErrorKind,
@@ -73,8 +73,8 @@ pub enum ErrorKind {
     /// The lease ended, or may have ended, before the lock was released; or another client took the lock away; or [it
     /// is unknown](Error::is_in_doubt) whether it was still held.
     Lost,
-    /// No server could be reached, none replied, or it replied that it cannot do it now: no memory, no replicas, no
-    /// master yet; [`Error::code`] has its code. The client takes back in the background what it sent.
+    /// No server could be reached, none replied, or one replied that it cannot serve the request now: no memory, no
+    /// replicas, no master yet; [`Error::code`] has its code. In the background the client takes back what it sent.
     Unavailable,
     /// Fewer replicas than requested confirmed the lock in time. The lock was released; or, as the cause of a
     /// [loss](crate::Loss::NotRenewed), its renewal does not count.
@@ -221,8 +221,8 @@ impl Error {
     }
 
     /// Whether a [lost](Self::is_lost) lock may have been held until its release after all. It was guaranteed when its
-    /// release began, but the reply was lost with the connection. The reply to a second release, that nothing is held,
-    /// is the same whether the first one released the lock or the server had forgotten it before.
+    /// release began, but the reply was lost with the connection. A second release gets the reply that nothing is held,
+    /// whether the first one released the lock or the server had forgotten it before.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         self.is_lost() && self.0.loss.is_none()
@@ -263,7 +263,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// A wrong password, or an unknown user; or a server without a password, which has no code for that.
+/// Whether the line refuses a password or a user, or says (without a code of its own) that the server has no password.
 pub fn refuses_a_password(line: &str) -> bool {
     line.starts_with("WRONGPASS") || line.starts_with("ERR AUTH ")
 }

@@ -25,13 +25,13 @@ pub enum What {
     NotHere,
     /// There is no connection: nothing was sent.
     Unreachable,
-    /// It was sent, and its outcome is unknown.
+    /// The request was sent, and its outcome is unknown.
     Silent,
     /// The server refused.
     Refused,
     /// The server refused: its module has locks, but no sessions.
     TooOld,
-    /// It was done, but fewer replicas than wanted confirmed it.
+    /// The server did it, but fewer replicas than wanted confirmed it.
     TooFewReplicas { wanted: usize, confirmed: usize },
 }
 
@@ -40,7 +40,7 @@ impl Fault {
         Self { what, cause, at: None }
     }
 
-    /// What this server does, in words that follow its name. The next request would have the same result.
+    /// What is wrong with this server, in words that follow its name. The next request would fail in the same way.
     pub fn of_set_up(words: impl Into<Cow<'static, str>>) -> Self {
         Self::new(What::Refused, Cause::Client(words.into()))
     }
@@ -92,7 +92,7 @@ impl Fault {
         Self::unreachable(io::ErrorKind::ConnectionReset.into())
     }
 
-    /// Something between here and the server replies in its own way.
+    /// The module sends no such reply: something between client and server replies in its own way.
     pub fn not_an_answer() -> Self {
         Self::of_set_up("answers, but not as the rlock module does")
     }
@@ -117,7 +117,7 @@ impl Fault {
         Self { what, ..self.clone() }
     }
 
-    /// For a client that was served before: it is temporary, like an outage.
+    /// Treats a refusal as temporary, like an outage. For a client that was served before.
     pub(super) fn into_outage(self) -> Self {
         if self.what == What::Refused { Self { what: What::Unreachable, ..self } } else { self }
     }

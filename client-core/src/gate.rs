@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Gate {
-    /// The requests without a reply that are not overdue: one, and a renewal that has overtaken it.
+    /// Requests that wait for a reply that is not overdue: one, and a renewal that has overtaken it.
     under_way: Vec<u64>,
     behind: VecDeque<Asker>,
 }
@@ -42,7 +42,7 @@ impl Engine {
         passes
     }
 
-    /// This request has its reply, or is not waited for: the next one has its turn.
+    /// This request has its reply, or nothing waits for it any more: the next one has its turn.
     pub(super) fn opens_gate(&mut self, id: HoldId, errand: u64) {
         match self.holds.get_mut(&id) {
             Some(hold) if hold.gate.under_way.contains(&errand) => hold.gate.under_way.retain(|it| *it != errand),

@@ -103,7 +103,7 @@ pub(super) struct Keep {
     pub asked: Vec<Renewal>,
     /// The pause between tries, while renewals fail.
     pub failing: Option<Pause>,
-    /// The connection broke while a renewal was under way. Its reply may be from before that.
+    /// Renew again after the renewal under way: its reply may be from before the connection broke.
     pub again: bool,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Keep {
 struct Overdue {
     errand: u64,
     lease: Duration,
-    /// When its reply came. Leases that were requested later are not shortened by it.
+    /// When its reply came. The request does not shorten leases that were requested later.
     answered: Option<Instant>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Renewal {
     pub lease: Duration,
     /// Another one was sent in the meantime; the first reply counts.
     pub is_overdue: bool,
-    /// The confirmation that it needs in a round; and the leases that it has renewed so far.
+    /// The confirmation that it needs in a round; and the renewed lease, if its reply has come.
     pub replicas: Option<Replicas>,
     pub renewed: Option<Leased>,
 }
@@ -158,7 +158,7 @@ impl Hold {
         }
     }
 
-    /// Whether the holder has more than one guard's hold: all of it has one lease.
+    /// Whether the holder has, or asks for, more than one hold. All its holds have one lease.
     pub(super) fn has_several(&self) -> bool {
         self.guards.iter().filter(|guard| !guard.is_lost).count() > 1 || self.sides.iter().any(|it| it.attempts > 0)
     }
@@ -186,7 +186,7 @@ impl Hold {
         }
     }
 
-    /// Whether guards exist that count already.
+    /// Whether there are guards that are not lost.
     pub(super) fn is_shared(&self) -> bool {
         self.guards.iter().any(|guard| !guard.is_lost)
     }
@@ -207,8 +207,8 @@ impl Hold {
         self.sides[side as usize].attempts += 1;
     }
 
-    /// It was not granted, as far as this client knows. Returns whether the server may have granted it, and no guard is
-    /// left that would release that.
+    /// The request was not granted, as far as this client knows. Returns whether the server may have granted it after
+    /// all, and no guard or attempt is left that would release it.
     pub(super) fn attempt_failed(&mut self, side: Side, doubt: &Doubt) -> bool {
         self.attempt_ends(side, doubt);
         self.is_doubtful(side) && self.is_idle(side)
@@ -220,7 +220,7 @@ impl Hold {
         count.doubt.adds(doubt);
     }
 
-    /// It was granted, to this guard.
+    /// The request was granted, to this guard.
     pub(super) fn attempt_granted(
         &mut self,
         id: GuardId,
@@ -237,7 +237,7 @@ impl Hold {
             self.invalidate(None, now, effects);
         }
         self.until = match others {
-            // The guards that need confirmation have none for this lease.
+            // Not if guards need confirmation: no replica has confirmed this lease.
             true if began.for_all && self.replicas().is_none() => self.until.max(until),
             true => self.until.min(until),
             false => until,
@@ -247,8 +247,8 @@ impl Hold {
         self.prolong(effects);
     }
 
-    /// The guaranteed part of a lease. A request that was sent before it and arrives after it cuts it to its own
-    /// length.
+    /// The guaranteed part of a lease. A request that was sent before the lease began, and arrives later, cuts the
+    /// lease to its own length.
     pub(super) fn certain(&self, lease: Leased) -> Leased {
         let may_cut = |it: &&Overdue| it.answered.is_none_or(|answered| answered >= lease.after);
         let shortest = self.overdue.iter().filter(may_cut).map(|it| it.lease).min();
@@ -299,8 +299,8 @@ impl Hold {
     /// Nothing is guaranteed any more: the existing guards do not count, although the server may still count their
     /// holds.
     ///
-    /// If the lease ended and the server knows nothing of it, that is no separate reason: this program stalled, and may
-    /// have reported another reason already.
+    /// If the lease has ended, the server's reply that nothing is held is no separate reason: this program stalled, and
+    /// may have reported another reason already.
     pub(super) fn invalidate(&mut self, loss: Option<Loss>, now: Instant, effects: &mut Vec<Effect>) {
         for guard in self.guards.iter_mut().filter(|guard| !guard.is_lost) {
             self.sides[guard.side as usize].doubt.make_permanent(&UNCOUNTED);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kept {
     pub attempts: usize,
-    /// Those of them without their caller.
+    /// Attempts without their caller.
     pub leaving: usize,
     pub releases: usize,
     pub holds: usize,
-    /// Those of them with an owner that the caller chose.
+    /// Holds with an owner that the caller chose.
     pub owners: usize,
     pub local_queues: usize,
     /// Requests that wait for a look-up.

@@ -1,5 +1,5 @@
 //! The engine of rlock-client: connections and the requests on them, attempts to acquire, waits, holds, renewals and
-//! releases, as one state machine without sockets, threads or a clock. [`Engine::step`] takes what happens and the time,
+//! releases, as one state machine without sockets, threads or a clock. [`Engine::step`] takes an event and the time,
 //! and returns every effect as data: connect, send, close, look up, notify this caller, report this loss, log this
 //! line. So a test can drive it through any history: lost or late replies, broken locks, a program that stalls, two
 //! masters.
@@ -69,7 +69,7 @@ pub type CallerId = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId(u64);
 
-/// A server that was or may be sent requests.
+/// A server to which requests were sent, or may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(u64);
 
@@ -83,11 +83,11 @@ pub enum Lane {
     /// A runtime's connection, by the number of that runtime.
     Caller(u64),
     Poll,
-    /// By number: one round at a time uses each.
+    /// By number. One round at a time uses each of them.
     Spare(u64),
 }
 
-/// What happens.
+/// An event: the input of [`Engine::step`].
 pub enum Event<'a> {
     /// A caller wants a lock.
     Acquire {
@@ -157,7 +157,7 @@ pub enum Effect {
     Close(ConnectionId),
     /// The result comes back as [`Event::Learnt`].
     LookUp,
-    /// The reply to a caller. It may be gone only after [`Event::Abandon`], or if it wanted no reply.
+    /// The reply to a caller. The caller may be gone only after [`Event::Abandon`], or if it wanted no reply.
     Notify(CallerId, Answer),
     /// What happened to a guard.
     Guard(GuardId, Standing),
@@ -179,7 +179,7 @@ pub enum Answer {
 /// What a guard knows about its lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It is guaranteed until then.
+    /// The guard is guaranteed until this time.
     Until(Instant),
     /// A renewal failed. The guard is lost for this reason unless a later renewal succeeds.
     Troubled(Loss),
@@ -458,7 +458,7 @@ impl Errand {
         Self { id, asker, key, body, lane, gate, to, asking, hops, limit }
     }
 
-    /// For its asker, which now hears that it is overdue.
+    /// A copy for its asker, which is notified that the reply is overdue.
     fn without_body(&self) -> Self {
         Self { key: self.key.clone(), body: Body::Nothing, ..*self }
     }

@@ -1,6 +1,6 @@
 //! The attempts of this program for one lock. A newcomer behind others need not try before it waits: the result is
-//! known, and it costs a thousand tasks that want fifty locks an eighth of their processor time. But it must not
-//! overtake an attempt that is still trying and is about to wait.
+//! known, and trying costs a thousand tasks that want fifty locks an eighth of their processor time. But a newcomer
+//! must not overtake an attempt that is still trying and is about to wait.
 
 #[derive(Default)]
 pub(super) struct LocalQueue {

@@ -1,4 +1,4 @@
-//! Pauses between tries, each longer than the one before, and how long silent servers are asked again.
+//! Pauses between tries, each longer than the one before, and how long the client keeps asking silent servers.
 
 use super::fault::Fault;
 use super::terms::Until;
@@ -12,12 +12,12 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// For what may be over at any moment.
+    /// For trouble that may end at any moment.
     pub(super) fn short() -> Self {
         Self { next: Duration::from_millis(20), factor: 2, longest: Duration::from_secs(1) }
     }
 
-    /// For what is most likely over already.
+    /// For trouble that has most likely ended already.
     pub(super) fn growing() -> Self {
         Self { next: Duration::from_millis(50), factor: 3, longest: Duration::MAX }
     }

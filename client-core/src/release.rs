@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// For how many leases the client keeps asking a silent server.
 const LEASES_MAX: u32 = 10;
 
-/// Whether it was held until it was released, once that is known, or that it cannot be known.
+/// `Ok`: the lock was held until its release. An error says why it was not, or why that is unknown.
 pub(super) type Released = Result<(), Error>;
 
 /// An answer to store in the step that releases the lock.
@@ -49,18 +49,18 @@ pub(super) struct Release {
     extent: Extent,
     lease: Duration,
     lane: Lane,
-    /// Until when it was guaranteed when its release began, or why it had been lost.
+    /// The guard's deadline when the release began, or why the guard had been lost.
     guaranteed: Guaranteed,
     caller: Option<CallerId>,
-    /// The answer to store with it, and the first request without it.
+    /// The answer to store in the same step, and the first request that only releases.
     answering: Option<Answering>,
     bare_from: Option<u64>,
     /// Whether the result was reported.
     is_reported: bool,
     errand: u64,
-    /// Whether an earlier release may have done it.
+    /// Whether an earlier request may have released the lock.
     doubt: Doubt,
-    /// An interruption between client and server: the server that replies now may have forgotten its locks.
+    /// The last interruption between client and server: after it the server may have forgotten its locks.
     interrupted: Option<Cause>,
     began: Instant,
     until: Instant,
@@ -71,8 +71,8 @@ pub(super) struct Release {
     wakes_at: Option<Instant>,
 }
 
-/// The result unless a late reply says that it was held: the server said so at that time. `again`: the client then
-/// repeats the release.
+/// The result, unless a late reply says that the lock was held. `at`: when it became the result. `again`: the client
+/// then repeats the release.
 struct Absence {
     at: Instant,
     loss: Loss,
@@ -255,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// The server must get this only once. If it may have arrived, a repetition could release another guard's hold.
+    /// The server must get this request only once. If it may have arrived, a repetition could release another guard's hold.
     fn one_failed(&mut self, id: u64, fault: Fault) {
         let (now, patience) = (self.now, self.settings.patience);
         let Some(release) = self.releases.get_mut(&id) else { return };
@@ -337,7 +337,7 @@ impl Engine {
         let Some(release) = self.releases.get_mut(&id) else { return };
         release.doubt.settle_one(&answer);
         let may_clear = release.doubt.may_clear();
-        // If not, that request released nothing.
+        // False: that request released nothing.
         let was_held = answer.and_then(|answer| request::released(&answer)).unwrap_or(false);
         if was_held {
             self.succeeds(id, errand);

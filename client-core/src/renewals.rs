@@ -1,12 +1,11 @@
 //! Keeps leases alive: each is renewed when a third of it is over.
 //!
-//! Renewals that are due are sent in one piece to each server, so that a slow or dead server delays no other's. A
-//! failed renewal is retried while the lease is still guaranteed. A late reply counts too, from when its request was
-//! sent. This module does not decide about loss: after its deadline a guard is lost, whether or not a renewal is
-//! under way.
+//! Renewals that are due are sent in one piece to each server, so a slow or dead server delays only its own. A failed
+//! renewal is retried while the lease is still guaranteed. A late reply counts too, from when its request was sent.
+//! This module does not decide about loss: after its deadline a guard is lost, whether or not a renewal is under way.
 //!
 //! After a connection breaks, its server may come back without its locks, and grant them to others. So its leases are
-//! renewed at once, whenever they would be due: the reply says whether each is held.
+//! renewed at once, even if they are not due: the reply says whether each is held.
 
 use super::confirmed::Unconfirmed;
 use super::fault::Fault;
@@ -25,11 +24,11 @@ pub(super) const INTERVALS_PER_LEASE: u32 = 3;
 /// renewal.
 const WHOLE_AFTER: Duration = Duration::from_millis(50);
 
-/// A lease that is due within this part of itself is renewed together with one that is due now: leases that began at
-/// different times come together in few requests.
+/// A lease that is due within this part of its length is renewed together with one that is due now. So leases that
+/// began at different times come together in a few writes.
 const EARLY_PARTS: u32 = 6;
 
-/// The part of the lease that a renewal may take. Two thirds are left when it begins, so there is time for more.
+/// The part of the lease that a renewal may take. Two thirds are left when it begins, so there is time for more tries.
 const ATTEMPTS_PER_LEASE: u32 = 6;
 
 /// After a failure the next try comes when this part of the remaining time is over, within limits. The first tries come
@@ -50,7 +49,7 @@ pub(super) enum Renewed {
 }
 
 impl Engine {
-    /// Adds a guard: its lease is to be renewed.
+    /// Adds a guard with a lease to renew.
     pub(super) fn keep(&mut self, id: HoldId, lease: Duration, running: Leased) {
         let Some(hold) = self.holds.get_mut(&id) else { return };
         if let Some(keep) = &mut hold.keep {
@@ -88,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Sends what is due, and what will be soon.
+    /// Sends the renewals that are due now or soon.
     pub(super) fn renew_what_is_due(&mut self) {
         if self.due.first().is_none_or(|(at, _)| *at > self.now) {
             return;
@@ -110,7 +109,7 @@ impl Engine {
         let Some(keep) = &mut hold.keep else { return };
         let part = keep.running / ATTEMPTS_PER_LEASE;
         let limit = part.min(self.settings.answer);
-        // The reply has its time, and the confirmation has as much: together a third of the lease.
+        // The reply may take this part, and the confirmation as much again: together a third of the lease.
         let replicas = replicas.map(|it| Replicas { timeout: it.timeout.min(part), ..it });
         let by = self.now + limit + replicas.map_or(Duration::ZERO, |it| it.timeout);
         keep.due = None;
@@ -119,7 +118,7 @@ impl Engine {
         self.renewal_has_turn(id);
     }
 
-    /// Sends the last one if it passes the gate.
+    /// Sends the newest renewal if it passes the gate.
     pub(super) fn renewal_has_turn(&mut self, id: HoldId) {
         let asked = |hold: &Hold| hold.keep.as_ref().and_then(|keep| Some((keep.asked.last()?.errand, keep.lease)));
         let Some((errand, lease)) = self.holds.get(&id).and_then(asked) else { return };
@@ -201,7 +200,7 @@ impl Engine {
 
     fn renewal_is_over(&mut self, id: HoldId, errand: u64, renewed: Renewed, was_overdue: bool) {
         if let (Renewed::Yes(_), Some(keep)) = (&renewed, self.holds.get_mut(&id).and_then(|hold| hold.keep.as_mut())) {
-            // Earlier ones cannot renew more, and no caller waits for later ones.
+            // Earlier renewals cannot renew more, and nothing waits for later ones.
             keep.asked.retain(|it| it.errand > errand);
             keep.asked.iter_mut().for_each(|it| it.is_overdue = true);
         }
@@ -259,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Connections to this node broke, or another node replaced it: its leases are due now. Failing renewals keep their
+    /// Connections to this node broke, or it replaced another node: its leases are due now. Failing renewals keep their
     /// own schedule.
     pub(super) fn hasten_renewals(&mut self, node: NodeId) {
         let (now, mut hastened) = (self.now, Vec::new());

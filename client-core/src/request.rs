@@ -25,7 +25,7 @@ pub enum Verdict {
     Answered(Option<Vec<u8>>),
 }
 
-/// A lease that lasts at least this long from that time, which was read before the request was sent.
+/// A lease that lasts at least `length` from `after`, a time that was read before the request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leased {
     pub after: Instant,
@@ -46,7 +46,7 @@ pub enum Cancelled {
     Unknown,
     /// It does not wait any more, and was not granted the lock.
     Waited,
-    /// It was granted the lock, and its holder releases it.
+    /// It was granted the lock, which its holder has to release.
     Granted,
 }
 
@@ -87,7 +87,7 @@ pub fn acquire(aim: Aim, terms: &Terms, keys: &[&[u8]], holder: &[u8], lease: Du
     written(command, &Request { tickets: &[ticket.as_bytes()], ..request })
 }
 
-/// Requests events. If it waits, it waits as long as the server allows.
+/// Requests events. `waits`: the server may keep the request until there are some, for as long as it allows.
 pub fn events(session: &str, acknowledged: u64, waits: bool, ttl: Duration) -> Vec<u8> {
     let request = Request {
         session: Some(session.as_bytes()),
@@ -132,10 +132,10 @@ pub fn renew((key, holder): (&[u8], &[u8]), lease: Duration) -> Vec<u8> {
     written(&words::RENEW, &Request { keys: &[key], holder: Some(holder), lease, ..Request::default() })
 }
 
-/// A command of rlock, from its table.
 /// Most requests are shorter.
 const LENGTH: usize = 192;
 
+/// A command of rlock, from its table.
 fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
     let (mut count, mut words) = (0, Vec::with_capacity(LENGTH));
     request.write(command, |word| {
@@ -148,7 +148,7 @@ fn written(command: &Command, request: &Request<'_, &[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Asks how many replicas have everything that came before on this connection. 0 would mean to wait without limit.
+/// Asks how many replicas have everything that was sent before on this connection. A limit of 0 would mean no limit.
 pub fn wait_for_replicas(wanted: usize, limit: Duration) -> Vec<u8> {
     let limit = limit.clamp(Duration::from_millis(1), Duration::from_millis(i64::MAX.unsigned_abs()));
     encoded(&[b"WAIT", wanted.to_string().as_bytes(), milliseconds(limit).to_string().as_bytes()])
@@ -206,7 +206,7 @@ fn event(event: &Reply, asked_at: Instant) -> Option<Event> {
     Some(Event { seq: seq.number()?, ticket: ticket.number()?, outcome })
 }
 
-/// With the token of one lock, or those of several.
+/// A grant with the token of one lock, or the tokens of several.
 fn granted(tokens: &Reply, lease: Option<Leased>) -> Result<Verdict, Fault> {
     let tokens = match tokens {
         Reply::List(tokens) => tokens.iter().map(Reply::number).collect(),
@@ -224,7 +224,7 @@ pub fn released(answer: &Reply) -> Result<bool, Fault> {
     }
 }
 
-/// The outcome of the only ticket that CANCEL was sent.
+/// The outcome of the one ticket that was sent with CANCEL.
 pub fn cancelled(answer: &Reply) -> Result<Cancelled, Fault> {
     let Reply::List(tickets) = answer else { return Err(Fault::not_an_answer()) };
     match tickets[..] {

@@ -17,7 +17,7 @@ pub enum Reply {
     Error(String),
 }
 
-/// No server nests lists deeper, has longer lines, or sends more elements: a hostile one must not take all memory.
+/// No real server nests lists deeper, or sends longer lines or larger replies. A hostile one must not take all memory.
 const DEPTH_MAX: usize = 16;
 const LINE_MAX: usize = 64 * 1_024;
 pub const REPLY_MAX: usize = 64 * 1_024 * 1_024;
@@ -49,7 +49,7 @@ pub(crate) fn head(out: &mut Vec<u8>, mark: u8, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes a number without an allocation: half of what is sent are lengths.
+/// Writes a number without an allocation: half of the lines of a request are lengths.
 fn digits(out: &mut Vec<u8>, number: usize) {
     if number >= 10 {
         digits(out, number / 10);
@@ -60,7 +60,7 @@ fn digits(out: &mut Vec<u8>, number: usize) {
 /// Reads replies from pieces of any size, without starting again for each piece.
 pub struct Reader {
     bytes: Vec<u8>,
-    /// The number of bytes read, and the number after those without the end of a line.
+    /// How many bytes are read, and how many after them are known to contain no end of a line.
     read: usize,
     scanned: usize,
     /// The length of the text that begins here.
@@ -115,7 +115,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// A reply that is no list, or an empty one.
+    /// Reads a reply that is not a list, or is an empty list.
     fn part(&mut self) -> Result<Option<Reply>, Garbled> {
         loop {
             if let Some(length) = self.text {
@@ -161,7 +161,7 @@ impl Reader {
         }
     }
 
-    /// An empty list is a reply; the items of another one are still to come.
+    /// An empty list is a complete reply. The items of any other list are still to come.
     fn begin_list(&mut self, count: usize) -> Result<Option<Reply>, Garbled> {
         self.takes(count.saturating_mul(size_of::<Reply>()))?;
         if self.lists.len() == DEPTH_MAX {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(read(&[b"*2\r\n", &text[..], &text[..]].concat()), Err(Garbled), "together");
     }
 
-    /// Sending in a thousand pieces costs a few times as much as in one, not a thousand times.
+    /// A reply in a thousand pieces costs a few times as much as in one piece, not a thousand times.
     #[test]
     fn small_pieces_are_no_more_work() {
         let item = "*4\r\n:1\r\n$7\r\ngranted\r\n$-1\r\n:30000\r\n";

@@ -28,7 +28,7 @@ pub enum Route {
         master: Option<NodeId>,
         is_stale: bool,
     },
-    /// The owner of each slot, and the owners that failed since that was learnt: only requests to those have to wait.
+    /// The owner of each slot, and the owners that failed since the last look-up: only requests to these have to wait.
     Cluster {
         owners: Vec<Option<NodeId>>,
         stale: HashSet<NodeId>,
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Whether this node is known to be the key's only server. Its unrequested statements count only then.
+    /// Whether this node is known to be the key's only server. Only then do its events count without a renewal.
     pub(super) fn trusts(&self, key: &[u8], node: NodeId) -> bool {
         self.route.node(key) == Some(node)
     }
@@ -174,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// A replaced master may not know it for seconds, and keeps granting and renewing. From now on none of its replies
-    /// count, its waiters wait on the new master, and its holds are renewed there, or lost.
+    /// A master may not know for seconds that it was replaced, and keeps granting and renewing. From now on none of its
+    /// replies count, its waiters wait on the new master, and its holds are renewed there, or lost.
     fn follow(&mut self, address: Address) {
         let node = self.node_at(address);
         let Route::Sentinels { master, is_stale } = &mut self.route else { return };
@@ -239,7 +239,7 @@ impl Engine {
         self.nodes.get(&node).map(|node| node.address.place.to_string().into())
     }
 
-    /// All servers that locks are on.
+    /// All servers that have locks.
     pub fn masters(&self) -> Vec<(NodeId, Arc<Address>)> {
         let masters: std::collections::BTreeSet<_> = match &self.route {
             Route::Single(node) => [*node].into(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the server keeps the places of a silent session. If this machine disappears, its waiters block others for
-/// that long; if the connection dies, the client notices within it.
+/// that long; if the connection dies, the client notices within that time.
 const TTL: Duration = Duration::from_secs(3);
 
 /// A poll waits in the server for a third of the TTL. The client gives up a reply that takes longer than this.
@@ -33,7 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(320);
 pub(super) struct Session {
     /// A secret of this program.
     name: Arc<str>,
-    /// Tells late replies of an earlier session from those of its successor.
+    /// Distinguishes late replies of an earlier session from replies of its successor.
     serial: u64,
     state: State,
     last_ticket: u64,
@@ -122,7 +122,7 @@ impl Engine {
         None
     }
 
-    /// By the ticket by which it waits already, or by a new one if that belongs to another session.
+    /// The request to wait: by the attempt's ticket, or by a new one if that ticket belongs to another session.
     pub(super) fn wait_request(&mut self, node: NodeId, attempt: u64) -> Option<Vec<u8>> {
         let now = self.now;
         let asks = self.attempts.get_mut(&attempt)?;
@@ -196,9 +196,9 @@ impl Engine {
         self.ask_node(id, node, Asker::Session(node, serial), bytes, Lane::Poll);
     }
 
-    /// The reply on whether the server still knows the session, from another connection.
+    /// A reply, on any connection, that shows whether the server still knows the session.
     pub(super) fn session_is_known(&mut self, node: NodeId, serial: u64, answer: Result<Reply, Fault>) {
-        // Any other reply: another poll could open a new session of this name.
+        // After an error the session ends here too: another poll could open a new session of this name.
         if let (Some(_), Err(fault)) = (self.session_of(node, serial), answer) {
             self.session_ends(node, &fault);
         }
@@ -238,7 +238,7 @@ impl Engine {
     }
 
     fn connection_fails(&mut self, node: NodeId, why: &Fault) {
-        // First, so that the session is not notified of the end of its own connection.
+        // The connection ends first, so that the session is not notified of its end.
         if let Some(connection) = self.nodes.get(&node).and_then(|node| node.connection(Lane::Poll)) {
             self.effects.push(super::Effect::Close(connection));
             self.connection_ends(connection, &Fault::broken());
@@ -266,7 +266,7 @@ impl Engine {
         (session.state, session.open_at, session.pause) = (State::Open, Some(now), PAUSE_MIN);
         let parked = std::mem::take(&mut session.parked);
         let is_unused = session.waiting.is_empty() && parked.is_empty() && session.idle_since + idle <= now;
-        // Repeats an acknowledgement that may have been lost with the former connection.
+        // The next poll repeats an acknowledgement that may have been lost with the former connection.
         let last_event = session.last_event;
         session.last_event = events.last().map_or(last_event, |event| event.seq.max(last_event));
         for event in events.into_iter().filter(|event| event.seq > last_event) {

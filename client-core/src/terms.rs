@@ -9,7 +9,7 @@ const LATE_MAX: Duration = Duration::from_millis(5);
 pub struct Settings {
     /// How long a lease lasts, if a lock does not say otherwise.
     pub lease: Duration,
-    /// How long silent servers are asked again.
+    /// How long the client keeps asking silent servers.
     pub patience: Duration,
     /// The limit for opening a connection, until it is ready for requests.
     pub connect: Duration,
@@ -55,7 +55,7 @@ pub struct Terms {
 #[derive(Clone, Copy, Debug)]
 pub enum Lasting {
     Kept(Duration),
-    /// It ends at its time.
+    /// It ends after this time.
     Fixed(Duration),
 }
 

@@ -52,7 +52,7 @@ async fn main() -> Result<(), Failed> {
         readers.spawn(read_until(closed.clone(), cache.clone()));
     }
     for _ in 1..DAYS {
-        // All of them find out at once. When this read returns, one of them has refreshed the cache.
+        // All readers find the cache stale at once. When this read returns, one of them has refreshed it.
         cache.data.del(FRESH).await?;
         cache.read().await?;
     }
@@ -93,7 +93,7 @@ impl Cache {
         Ok(guard.run(self.copy_unless_fresh()).await??)
     }
 
-    /// A reader takes its time between the two; no task refreshes in the meantime.
+    /// A reader takes its time between the two prices; no task refreshes in the meantime.
     async fn fresh_prices(&mut self) -> Result<Option<Prices>, redis::RedisError> {
         if !self.data.exists(FRESH).await? {
             return Ok(None);

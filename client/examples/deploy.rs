@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(url), Some(key)) = (arguments.next(), arguments.next()) else {
         return Err("usage: deploy URL KEY".into());
     };
-    // Before the lock is held: an earlier signal would end the program at once.
+    // Before the lock is held: until this line, a signal ends the program at once.
     let mut terminate = signal(SignalKind::terminate())?;
     let locks = Locks::connect(url.as_str()).await?;
     let job = async {

@@ -63,7 +63,7 @@ impl Redlock {
     pub async fn try_acquire(&self) -> Option<Held> {
         let asked = self.servers.iter().map(|locks| {
             let lock = locks.lock(&self.name);
-            // If it is dropped here, it is released even if the server grants it later.
+            // If the timeout drops the call, the client releases the lock even if the server grants it later.
             async move { timeout(self.lease / 10, lock.try_acquire()).await }
         });
         let guards: Vec<_> = join_all(asked).await.into_iter().flatten().flatten().flatten().collect();
@@ -93,7 +93,7 @@ impl Held {
         while !self.is_lost() && losses.next().await.is_some() {}
     }
 
-    /// Whether it was held until now: a majority has released it. The others continue in the background.
+    /// Whether the lock was held until now: a majority has released it. The other releases continue in the background.
     pub async fn release(self) -> bool {
         let mut releases: FuturesUnordered<_> = self.guards.into_iter().map(Guard::release).collect();
         let mut released = 0;

@@ -1,7 +1,7 @@
 //! Alarms: a separate thread wakes the waiting task at a given time. So a limit holds even if the client's own thread
 //! is stuck, and callers need no timers of their own, which not every executor has.
-//! Setting an alarm costs a system call only if it is earlier than all others. Limits are mostly about as long as
-//! earlier ones, and are cancelled before they end: so the thread checks rarely, and finds little.
+//! Setting an alarm costs a system call only if it is earlier than all others. Most limits are about as long as earlier
+//! ones, and are cancelled before they end, so the thread checks rarely, and finds little.
 
 use crate::callbacks;
 use crate::mutex::lock;
@@ -48,7 +48,7 @@ impl Alarms {
         Alarm { alarms: self.clone(), place: (time, set.last) }
     }
 
-    /// Wakes it at that time.
+    /// Calls the waker at that time.
     pub(crate) fn wake_at(&self, time: Instant, waker: Waker) {
         let mut set = lock(&self.set);
         set.last += 1;

@@ -26,7 +26,7 @@ use tracing::level_filters::LevelFilter;
 static LOGS: JobThread = JobThread::new("rlock-logs", 1_000);
 static WAKERS: JobThread = JobThread::new("rlock-wakers", usize::MAX);
 
-/// Logs it later, if a subscriber listens to this level. Beyond a thousand lines that wait, lines are lost.
+/// Logs the line later, if a subscriber listens to this level. If a thousand lines wait already, it is lost.
 pub(crate) fn log<L: FnOnce() + Send + 'static>(level: Level, line: impl FnOnce() -> L) {
     if level <= LevelFilter::current() {
         LOGS.run(Box::new(line()));
@@ -171,7 +171,7 @@ impl JobThread {
             let begun = thread::Builder::new().name(self.name.to_owned()).spawn(|| self.work());
             // If there is no thread, the next job tries again.
             queue.process = begun.and_then(|_| Process::new()).ok();
-            // The jobs of another process, if there are any.
+            // Jobs from before a fork belong to the parent: they are neither run nor dropped here.
             std::mem::forget(std::mem::take(&mut queue.jobs));
         }
         if queue.jobs.len() < self.waiting_max {

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Certificates {
-    /// Their certificates. `None`: the system's.
+    /// The certificates of the authorities. `None`: the system's.
     pub authorities: Option<Vec<u8>>,
     /// For servers that require client certificates.
     pub identity: Option<Identity>,

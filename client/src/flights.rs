@@ -121,7 +121,7 @@ mod tests {
         drop(gone);
         drop(flight);
         assert!(third.try_recv().is_err());
-        // It gets its turn, and is dropped before it notices.
+        // The second caller gets its turn, and is dropped before it notices.
         drop(std::mem::replace(&mut second, behind(board())));
         turn(&mut third).lands(b"answer");
         assert!(matches!(second.try_recv(), Ok(Landed::Answer(value)) if *value == *b"answer"));

@@ -118,8 +118,8 @@ impl<F> Guard<F> {
         done.await.ok_or_else(|| Error::lost(self.names(), self.loss().unwrap_or(Loss::Ended)))
     }
 
-    /// Releases it after the work, and stores the answer with that, if there is one. Returns whether the server
-    /// confirmed it; without a reply, the work was protected all the same.
+    /// Releases the lock after the work, and stores the answer in the same step, if there is one. Returns whether the
+    /// server confirmed that. Without a reply, the work was still protected.
     pub(crate) async fn ends(&mut self, answering: Option<Answering>) -> Result<bool, Error> {
         let (names, loss) = (self.names(), self.loss());
         let is_release = answering.is_none();

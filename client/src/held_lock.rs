@@ -22,7 +22,7 @@ pub(crate) struct HeldLock {
     is_released: bool,
 }
 
-/// A lock that another process has handed on. If dropped before the result is known, the lock stays as it is.
+/// Adopts a lock that another process has handed on. If the future is dropped before its result, the lock stays as it is.
 pub(crate) async fn adopt(shared: &Arc<Shared>, wish: Wish, token: Option<u64>) -> Result<HeldLock, Error> {
     let about = wish.key.clone();
     let adopted = acquire(shared, wish).await?.and_then(|mut held| held.pop());
@@ -64,7 +64,7 @@ fn held(shared: &Arc<Shared>, mut grant: Grant, leases: Vec<Arc<Lease>>) -> Vec<
     iter::once(grant).chain(more).zip(leases).map(each).collect()
 }
 
-/// If dropped, it leaves neither a wait nor an unnoticed grant. What is being adopted stays as it was.
+/// If dropped, it leaves neither a wait nor an unnoticed grant. A lock that is being adopted stays as it was.
 struct Acquiring<'a> {
     shared: &'a Arc<Shared>,
     caller: CallerId,
@@ -225,7 +225,7 @@ pub(crate) struct Handing {
 }
 
 impl Handing {
-    /// Restarts its lease with this length, and waits for the server's reply. If dropped, the reply is not waited for.
+    /// Restarts its lease with this length, and waits for the server's reply. If the future is dropped, the wait ends.
     pub(crate) async fn extend(&self, length: Duration) -> Result<(), Error> {
         let about = &self.grant.key;
         if !self.shared.thread.is_in_this_process() || self.lease.is_released() {

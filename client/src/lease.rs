@@ -51,7 +51,7 @@ impl Lease {
         match standing {
             Standing::Until(until) => {
                 if until < state.until {
-                    // They have to be woken earlier.
+                    // The waiting futures have to be woken earlier.
                     woken = mem::take(&mut state.waiting);
                 }
                 (state.until, state.trouble) = (until, None);

@@ -258,7 +258,7 @@
 //!
 //! **Any number of tasks may wait**: a wait is a ticket, which costs no connection, and a few hundred bytes on the
 //! server. So a program that holds A may wait for B. The server has limits, `rlock.max-tickets` and
-//! `rlock.max-sessions`; beyond them is [`QueueFull`](ErrorKind::QueueFull).
+//! `rlock.max-sessions`; beyond them a wait fails with [`QueueFull`](ErrorKind::QueueFull).
 //!
 //! A program needs one [`Locks`]; its clones share everything. One thread makes connections and renews leases, for all
 //! clients of the program; three more watch the clock, write logs, and wake tasks of executors other than tokio. So you
@@ -286,8 +286,8 @@
 //! | `rediss://user:password@host:6379/0` | TLS |
 //! | `redis+unix:///run/redis.sock?db=0&user=…&pass=…` | a Unix socket, where the system is a Unix |
 //!
-//! `valkey://`, `valkeys://`, `unix://` and `valkey+unix://` are the same. A byte of the user or the password that would
-//! mean something else is written as `%` and two digits. An [`Address`] that you put together fits as well. For
+//! `valkey://`, `valkeys://`, `unix://` and `valkey+unix://` are the same. In the user or the password, write a byte that
+//! has another meaning in an address as `%` and two hex digits. You can also put an [`Address`] together yourself. For
 //! certificates of your own there is [`Options::certificates`].
 //!
 //! In a cluster the client sends each request to the node that owns the lock's slot, also while slots move. [Several
@@ -315,7 +315,7 @@
 //!
 //! # Versions
 //!
-//! Versions are semantic: what compiles with one compiles with the next that is compatible with it. No type of another
+//! Versions are semantic: code that compiles with one version compiles with the next compatible one. No type of another
 //! crate is part of this API.
 //!
 //! # Logs

@@ -152,7 +152,7 @@ impl<F, K> Lock<F, K> {
     /// Acquires the lock, however long that takes.
     ///
     /// # Fairness
-    /// The client that asks first gets it first, among all that use RLOCK commands. Readers and writers of one lock
+    /// The client that asks first gets it first, among all clients of the RLOCK commands. Readers and writers of one lock
     /// take turns. The place in the queue survives a broken connection if the client reconnects within 3 s. If the
     /// server restarts or fails over, the place is lost, and the client asks again, from the end.
     ///

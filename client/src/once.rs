@@ -76,7 +76,7 @@ impl Locks {
     /// Removes the answer of this key, if there is one: the next caller of [`once`](Self::once) works.
     ///
     /// # Cancel safety
-    /// If dropped, it may have been done or not.
+    /// If dropped, the answer may have been removed or not.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) if no server replies.

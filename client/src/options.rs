@@ -96,9 +96,9 @@ impl Options {
     /// `host:process:uuid:number`, connections `rlock:host:process`. Only the first 64 characters count; characters
     /// other than ASCII letters, digits and `-_.@/+=` become `_`.
     ///
-    /// The name is only for people; the uuid makes a holder unique. An empty name leaves it out, for holders of about
-    /// 44 bytes, and if host names must stay private. A server stores a lock in a larger form if its holder is longer
-    /// than 64 bytes.
+    /// The name is only for people; the uuid makes a holder unique. An empty name leaves the name out: holders have
+    /// about 44 bytes, and host names stay private. A server stores a lock in a larger form if its holder is longer than
+    /// 64 bytes.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

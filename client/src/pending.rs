@@ -1,4 +1,4 @@
-//! Delivers a reply to its caller. It is stored while the engine is locked, so that either the reply or the news that
+//! Delivers a reply to its caller. The reply is stored while the engine is locked, so either the reply or the news that
 //! the caller is gone comes first. The caller is woken after the lock is released.
 
 use crate::lease::Lease;

@@ -80,7 +80,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It stores nothing.
+        // The server stores nothing, so killing it loses nothing.
         _ = self.process.kill();
         _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! Code that is not the client's, and is called by it: a subscriber of logs, and wakers. It may panic or block for as long as
-//! it likes; leases are renewed all the same. In a program of its own, as it has one subscriber.
+//! Code of the program that the client calls: a log subscriber, and wakers. It may panic or block for as long as it likes;
+//! leases are renewed all the same. This is a separate test program, because a program has one subscriber.
 #![allow(clippy::unwrap_used)]
 
 use rlock_client::{Guard, Locks};
@@ -23,7 +23,7 @@ static HAS_LOGGED: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Well,
-    /// Until it is well.
+    /// It blocks until the mood is `Well`.
     Blocks,
     Panics,
 }
@@ -75,7 +75,7 @@ fn locks_on(server: &Server) -> Locks {
     runtime().block_on(Locks::options().lease(LEASE).connect_to(address)).unwrap()
 }
 
-/// Until it was kept for three leases, as the server sees it, or is lost.
+/// Waits until the server has kept the lock for three leases, or the guard is lost. Returns whether it was kept.
 fn is_kept(client: &mut Client, key: &str, guard: &Guard) -> bool {
     let end = client.time_ms() + i64::try_from(LEASE.as_millis()).unwrap() * 4;
     wait_until("it is renewed again and again", || guard.is_lost() || client.expiry(key) >= end);
@@ -93,7 +93,7 @@ fn a_subscriber_that_blocks_or_panics_costs_no_guard() {
         HAS_LOGGED.store(false, SeqCst);
         set(mood);
         let is_kept_meanwhile = is_kept(&mut client, "a", &guard);
-        // Later ones, too.
+        // Guards that are acquired later are kept, too.
         let next = runtime().block_on(locks.lock("b").acquire()).unwrap();
         let is_next_kept = is_kept(&mut client, "b", &next);
         set(Mood::Well);

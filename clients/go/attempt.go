@@ -1,11 +1,11 @@
-// One attempt to acquire: tried once, then waited for by a ticket, in the goroutine that wants the lock.
+// One attempt to acquire: it tries once, then waits by a ticket, in the goroutine that wants the lock.
 //
 // A wait asks for a short lease, since a machine that vanishes keeps the lock from the next waiter for that long. A grant
-// is renewed to the full lease soon, next to the work. The renewal comes first if too little of the lease is left, if the
-// owner has the lock already, or if the server that granted it may no longer be the master.
+// is soon renewed to the full lease, while the work runs. The renewal comes before the work if too little of the lease is
+// left, if the owner has the lock already, or if the server that granted it may no longer be the master.
 //
-// A lost reply is neither a no nor a yes: the same holder asks again. An attempt that ends without the lock leaves in
-// the background: its ticket is taken back, and what it may have been granted is released.
+// If a reply is lost, the outcome is unknown, and the same holder asks again. An attempt that ends without the lock leaves
+// in the background: it takes its ticket back, and releases what it may have been granted.
 
 package rlock
 
@@ -31,12 +31,12 @@ type attempt struct {
 	stop    context.CancelFunc
 
 	crowd    *crowd
-	place    *int // where it is counted for its lock
+	place    *int // the counter of its lock that counts it now
 	waits    bool
-	collects bool    // the answer of another leader is stored, and is asked for without waiting
-	answer   *string // of another leader, in place of the lock
+	collects bool    // another leader has stored its answer, which is asked for without waiting
+	answer   *string // another leader's answer, in place of the lock
 	isBehind bool    // the server's last reply was that another request is before us
-	lost     bool    // a reply, or a grant that was reported
+	lost     bool    // a reply was lost, or a grant that was reported
 	replaced bool    // in the queue, by a request of its own that came late
 	ticket   *ticket
 	inFlight *request
@@ -51,17 +51,17 @@ type attempt struct {
 	tries   int
 }
 
-// verdict is what came of a request or of its ticket.
+// verdict is the outcome of a request or of its ticket.
 type verdict struct {
 	granted bool
 	busy    bool
 	again   bool
-	isThere bool   // the answer of another leader
-	answer  string // itself, unless that is by an event
+	isThere bool   // another leader has stored its answer
+	answer  string // that answer, unless an event reports it
 	tokens  []int64
 	lease   leased
 	node    *node
-	isEvent bool // and no reply
+	isEvent bool // the outcome came by an event, not by a reply
 }
 
 func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) {
@@ -73,7 +73,7 @@ func (l *Locks) acquire(ctx, parent context.Context, lock *Lock) (*Held, error) 
 	return a.acquire(parent)
 }
 
-// newAttempt is ended by stop.
+// newAttempt begins an attempt, which stop ends.
 func (l *Locks) newAttempt(ctx context.Context, lock *Lock, h *hold) *attempt {
 	a := &attempt{locks: l, lock: lock, ctx: ctx, hold: h, began: time.Now()}
 	a.limit(a.began)
@@ -89,8 +89,8 @@ func (a *attempt) acquire(parent context.Context) (*Held, error) {
 	return held, err
 }
 
-// limit is the earlier of what the caller has said and when its context ends. To try once may take as long as an
-// answer.
+// limit sets the end of the wait: the caller's limit, or the end of its context if that is earlier. A single try may take
+// as long as an answer.
 func (a *attempt) limit(now time.Time) {
 	var end time.Time
 	if limit := a.lock.terms.wait; limit != nil {
@@ -142,7 +142,7 @@ func (a *attempt) hand(parent context.Context, lease leased, by *node) (*Held, e
 	return held, nil
 }
 
-// passesGate waits for what else goes on in the owner's name.
+// passesGate waits for other attempts and releases of the same owner.
 func (a *attempt) passesGate() bool {
 	select {
 	case a.hold.gate <- struct{}{}:
@@ -153,7 +153,7 @@ func (a *attempt) passesGate() bool {
 	return false
 }
 
-// run asks until the lock is granted, and there is enough of its lease.
+// run asks until the lock is granted and enough of its lease is left.
 func (a *attempt) run() (leased, *node, error) {
 	for isGranted := false; ; {
 		v, f := a.ask(isGranted)
@@ -180,7 +180,7 @@ func (a *attempt) run() (leased, *node, error) {
 			if a.lock.terms.replicas == nil {
 				return v.lease, v.node, nil
 			}
-			a.lost = true // unless it is confirmed, it is to be released
+			a.lost = true // if it is not confirmed, it has to be released
 			lease, why := a.confirmed(v.node)
 			if why == nil {
 				a.lost = wasLost
@@ -201,7 +201,7 @@ func (a *attempt) run() (leased, *node, error) {
 	}
 }
 
-// isSure says whether a grant can be worked under as it is.
+// isSure says whether work can begin under a grant without a renewal.
 func (a *attempt) isSure(v verdict) bool {
 	l, left := a.locks, time.Until(v.lease.until())
 	if l.isShared(a.hold) || !isEnough(left, a.asked, a.lock.lease(), a.lock.terms.fixed) {
@@ -221,7 +221,7 @@ func (n *node) hasSession() bool {
 	return s != nil && s.isOpen()
 }
 
-// ask sends one request, and waits for what comes of it: an answer, or of a ticket an event.
+// ask sends one request, and waits for its outcome: an answer or, with a ticket, an event.
 func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 	l, now := a.locks, time.Now()
 	if a.waiting.Err() != nil || l.closing.Err() != nil {
@@ -244,7 +244,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 	isByTicket := a.waits && !renews && !a.isTry && !a.collects
 	switch {
 	case isByTicket:
-		if !l.isShared(a.hold) { // it would shorten what the owner has
+		if !l.isShared(a.hold) { // a short lease would shorten the owner's other holds
 			a.asked = min(whole, leaseOfAWait)
 		}
 		if a.ticket == nil || a.ticket.session.node != n || a.ticket.isOver() {
@@ -294,7 +294,7 @@ func (a *attempt) ask(renews bool) (v verdict, f *fault) {
 			a.lost = a.lost || a.inFlight != nil && !a.inFlight.withdraw()
 			a.inFlight, a.ticket = nil, nil
 			if v, f = verdictOf(it); f != nil {
-				n.doubt(f) // an answer's fault was seen to by its line
+				n.doubt(f) // for an answer, its line has done this already
 			}
 			v.node = n
 			return v, a.redirected(f, n)
@@ -345,7 +345,7 @@ func (a *attempt) verdict(r *request, renews bool) (v verdict, f *fault) {
 	return v, nil
 }
 
-// verdictOf reads an event: [seq, ticket, outcome, value], and of a grant the end of its lease.
+// verdictOf reads an event: [seq, ticket, outcome, value], and for a grant the end of its lease.
 func verdictOf(it notice) (v verdict, f *fault) {
 	switch value := it.event[3]; it.event[2] {
 	case "granted":
@@ -379,7 +379,7 @@ func tokensOf(value any) (tokens []int64) {
 	return tokens
 }
 
-// redirected remembers where a fault leads: there it is asked at once.
+// redirected remembers the node to which a fault leads: the next request goes there at once.
 func (a *attempt) redirected(f *fault, n *node) *fault {
 	a.to, a.asking = nil, false
 	if f != nil && (f.what == moved || f.what == ask) {
@@ -411,7 +411,7 @@ func (a *attempt) troubled(f *fault) error {
 		a.since, a.hops = now, 0
 	}
 	if f.isFull() && !a.lost {
-		a.forget() // so the server answers only to what it has not queued
+		a.forget() // the server replies this only to a request that it has not queued
 	}
 	isLast := now.Sub(a.since) >= a.locks.options.Patience || !a.until.IsZero() && !now.Before(a.until)
 	if a.isTry {
@@ -465,7 +465,7 @@ func (a *attempt) over() error {
 	return newError(ErrUnavailable, name, cause)
 }
 
-// leave sees to it that nothing stays behind.
+// leave makes sure that nothing stays behind on the server.
 func (a *attempt) leave() {
 	l := a.locks
 	isUnsent := a.inFlight == nil || a.inFlight.withdraw()
@@ -497,7 +497,7 @@ func (a *attempt) leave() {
 	})
 }
 
-// isGranted says whether an answer that came behind may have been a grant. A ticket that was found was none.
+// isGranted says whether an answer that came later may have been a grant. A ticket that was found was none.
 func (a *attempt) isGranted(r *request) bool {
 	if r.fault != nil {
 		return r.fault.what == silent
@@ -506,7 +506,7 @@ func (a *attempt) isGranted(r *request) bool {
 	return r.reply == nil || isPair && len(pair) == 2 && pair[0] == nil
 }
 
-// What the server says of a ticket that is taken back.
+// The server's replies when a ticket is taken back.
 const (
 	ticketUnknown   int64 = iota // the lock may have been granted at once, or its event acknowledged
 	ticketWithdrawn              // it was not granted
@@ -534,7 +534,7 @@ func (a *attempt) cancel(until time.Time) (became int64) {
 	}
 }
 
-// words are the request for all of it.
+// words are the request, with all its options.
 func (lock *Lock) words(holder string, lease time.Duration, t *ticket, until time.Time) []string {
 	words := append([]string{}, lock.command()...)
 	words = append(append(words, lock.names...), holder, milliseconds(lease))

@@ -2,8 +2,8 @@
 
 package rlock
 
-// crowd counts the attempts of this client for one lock. An attempt behind others that wait need not try first, but must not
-// come before one that still tries.
+// crowd counts the attempts of this client for one lock. If others wait, an attempt need not try first, but it must not
+// overtake one that still tries.
 type crowd struct{ trying, waiting int }
 
 func (a *attempt) joins() {
@@ -24,7 +24,7 @@ func (a *attempt) joins() {
 	*a.place++
 }
 
-// isQueued: the next attempt may go behind it.
+// isQueued notes that this attempt waits in the queue: the next one may go behind it.
 func (a *attempt) isQueued() {
 	a.locks.mutex.Lock()
 	defer a.locks.mutex.Unlock()

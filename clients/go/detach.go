@@ -149,7 +149,7 @@ func (h *hold) keepOn() {
 	h.detach = nil
 }
 
-// handOver ends what is held, as the server has restarted its lease for the next process.
+// handOver ends the Held: the server has restarted the lease for the next process.
 func (l *Locks) handOver(h *hold) {
 	held := h.held[0]
 	h.detach.isDone, held.isGoing = true, true
@@ -157,7 +157,7 @@ func (l *Locks) handOver(h *hold) {
 }
 
 // Adopt continues to hold a lock that another process has detached: it restarts the lease and renews it from then on.
-// What it returns is as if acquired here, with its tokens.
+// The Held is as if acquired here, with its tokens.
 //
 // If the lease has ended meanwhile, the error is ErrLost; if no server answers, ErrUnavailable, and it can be tried
 // again. A malformed text is ErrConfiguration. A text can be adopted more than once: then all adopters hold the lock
@@ -239,7 +239,7 @@ func (l *Locks) read(text string) (lock *Lock, holder string, tokens []int64) {
 		}
 	}
 	for i, part := range parts {
-		parts[i], _ = url.PathUnescape(part) // what is wrong makes another text
+		parts[i], _ = url.PathUnescape(part) // after a wrong escape, the text below is another one
 	}
 	holder, names := parts[5], parts[6:]
 	lock = (&Lock{locks: l, kind: kind(kindOf), names: names, limit: limit}).with(nil)
@@ -254,7 +254,7 @@ func (l *Locks) read(text string) (lock *Lock, holder string, tokens []int64) {
 	return lock, holder, tokens
 }
 
-// inText makes of a query's form of a text the one that all clients share.
+// inText turns a text that is escaped for a query into the form that all clients share.
 var inText = strings.NewReplacer("+", "%20", "%3A", ":")
 
 func escaped(text string) string { return inText.Replace(url.QueryEscape(text)) }

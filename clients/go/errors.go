@@ -1,5 +1,5 @@
-// Why something failed: for callers an error that errors.Is sorts, and within the client a fault, sorted by what to do
-// next. A fault that passes is tried again; the caller gets it only when its patience is over.
+// Why something failed. Callers get an error, which errors.Is sorts; within the client it is a fault, sorted by what to do
+// next. After a fault that may pass, the client tries again; the caller gets it only when its patience is over.
 
 package rlock
 
@@ -102,7 +102,7 @@ type what int
 
 const (
 	refused     what = iota // the server's no
-	notNow                  // nothing was done; later it may be
+	notNow                  // nothing was done; a later request may succeed
 	notHere                 // nothing was done, as the server is no master any more
 	moved                   // nothing was done; another node has the slot
 	ask                     // the same, for this request alone
@@ -129,7 +129,7 @@ func faultOf(line serverError) *fault {
 		is = notNow
 	case "READONLY":
 		is = notHere
-	case "UNBLOCKED": // CLIENT UNBLOCK has other words than a server that becomes a replica, and than its module
+	case "UNBLOCKED": // these texts: the server, or its module, becomes a replica; CLIENT UNBLOCK has another text
 		if strings.Contains(string(line), "state changed") || strings.Contains(string(line), "become a replica") {
 			is = notHere
 		}
@@ -137,7 +137,7 @@ func faultOf(line serverError) *fault {
 	return &fault{is, line}
 }
 
-// faultOfDialing sorts what go-redis says when it makes no connection: the server's line, or whatever stands between.
+// faultOfDialing sorts the error of a go-redis that made no connection: the server's line, or an error on the way there.
 func faultOfDialing(err error) *fault {
 	text := err.Error()
 	var network net.Error
@@ -172,10 +172,10 @@ func (f *fault) isReplaced() bool {
 // isOverwritten: something else is in the lock's place, so it is not held.
 func (f *fault) isOverwritten() bool { return f.code() == "WRONGTYPE" || f.code() == "WRONGKIND" }
 
-// isPrompt: it showed at once, and did not take a whole time limit.
+// isPrompt: the fault showed at once, and not after a whole time limit.
 func (f *fault) isPrompt() bool { return !errors.Is(f.cause, errOverdue) }
 
-// doubtsTheServer: another one may be the one to ask by now.
+// doubtsTheServer: another server may be the right one now.
 func (f *fault) doubtsTheServer() bool {
 	switch f.code() {
 	case "CLUSTERDOWN", "MASTERDOWN", "LOADING":
@@ -204,7 +204,7 @@ func (f *fault) about(lock string) *Error {
 			if text := strings.ToUpper(f.cause.Error()); strings.Contains(text, "UNKNOWN COMMAND") {
 				kind = ErrNoModule
 				if strings.Contains(text, "RLOCK.EVENTS") {
-					kind = ErrOldModule // those that lock were there
+					kind = ErrOldModule // the commands that lock exist
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-// What is held: until when it is guaranteed, whether it is lost, and how it is released.
+// A Held: until when it is guaranteed, whether it is lost, and how it is released.
 
 package rlock
 
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Held is a lock, a permit, or several locks that are held. Its methods may be called by any goroutine, and none but
-// Release asks a server.
+// Held is a lock, a permit, or several locks that are held. Its methods may be called by any goroutine. Only
+// Release and Detach ask a server.
 type Held struct {
 	locks    *Locks
 	lock     *Lock
@@ -27,10 +27,10 @@ type Held struct {
 	result   error
 }
 
-// Holder is the name under which the server has it.
+// Holder is the name under which the server knows the holder.
 func (h *Held) Holder() string { return h.hold.holder }
 
-// Token is the fencing token, 0 without Fenced; of several locks that of the first.
+// Token is the fencing token, or 0 without Fenced. For several locks it is the token of the first.
 func (h *Held) Token() int64 {
 	if len(h.tokens) == 0 {
 		return 0
@@ -44,7 +44,7 @@ func (h *Held) Tokens() []int64 { return append([]int64(nil), h.tokens...) }
 // Context ends when the lock is lost, with the loss as its context.Cause; and when it is released.
 func (h *Held) Context() context.Context { return h.ctx }
 
-// Remaining is how long it is still guaranteed, unless it is renewed.
+// Remaining is for how long the lock is still guaranteed without a renewal.
 func (h *Held) Remaining() time.Duration {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
@@ -54,10 +54,10 @@ func (h *Held) Remaining() time.Duration {
 	return max(0, time.Until(h.until()))
 }
 
-// Lost says whether it is lost: treat the work as not protected.
+// Lost says whether the lock is lost. If so, treat the work as not protected.
 func (h *Held) Lost() bool { return h.Err() != nil }
 
-// Err is nil while it is held, and after a release in time; otherwise why it is lost.
+// Err is nil while the lock is held, and after a release in time. Otherwise it says why the lock is lost.
 func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.unlock()
@@ -70,9 +70,9 @@ func (h *Held) Err() error {
 	return h.loss
 }
 
-// Release releases it and waits for the server's reply: nil only if the server said that it was held until then. If ctx
-// ends first, the release continues in the background. ctx may be Context(), although the release ends that one. A
-// second call reports the same.
+// Release releases the lock and waits for the server's reply: nil only if the server said that the lock was held until
+// then. If ctx ends first, the release continues in the background. ctx may be Context(), although the release ends that
+// one. A second call reports the same.
 func (h *Held) Release(ctx context.Context) error {
 	h.locks.mutex.Lock()
 	isFirst := !h.isGoing
@@ -84,7 +84,7 @@ func (h *Held) Release(ctx context.Context) error {
 		ctx, stop = h.outlive(ctx)
 		defer stop()
 	}
-	if isFirst && h.hold.named { // others of its owner may be under way
+	if isFirst && h.hold.named { // other calls of its owner may be under way
 		h.locks.inBackground(func() { h.releaseAll(context.Background(), nil) })
 	} else if isFirst {
 		h.releaseAll(ctx, nil)

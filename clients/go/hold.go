@@ -1,9 +1,9 @@
-// What one holder has of one lock, or of several that were acquired together: what is held in its name, and until when
-// the lease is guaranteed. Without an owner that is one Held, under a fresh holder.
+// What one holder has of one lock, or of several that were acquired together: each Held in its name, and until when
+// the lease is guaranteed. Without an owner there is one Held, under a fresh holder.
 //
-// An owner may have several. Then the server counts at least as many holds as there are Held, and more if the reply to
-// a granted request was lost: so the last one to go releases all (doubtful), and no other does. An owner's attempts
-// and releases go one after the other, through its gate: none of them can take what another one was granted.
+// An owner may have several Held. Then the server counts at least as many holds, and more if the reply to a granted
+// request was lost. So the last Held to go releases all holds (doubtful), and no other does. An owner's attempts and
+// releases go one after the other, through its gate: so none of them can release what another one was granted.
 
 package rlock
 
@@ -29,7 +29,7 @@ type hold struct {
 	running  time.Duration
 	due      time.Time
 	renewal  *renewal // under way
-	again    bool     // a line broke while it was
+	again    bool     // a line broke during this renewal
 	failures int
 	failed   error // why the last one has failed
 	detach   *detaching
@@ -37,7 +37,7 @@ type hold struct {
 
 func (h *hold) about() string { return strings.Join(h.names, ", ") }
 
-// holdOf is called for each attempt; leaves ends it.
+// holdOf begins the use of a hold by an attempt; leaves ends it.
 func (l *Locks) holdOf(names []string, owner string) *hold {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -70,7 +70,7 @@ func (h *hold) exit() {
 	}
 }
 
-// wanted is the lease to ask for: never less than others have under this holder, which it would shorten.
+// wanted is the lease to ask for: at least the longest one that this holder still has, which a shorter one would cut.
 func (l *Locks) wanted(h *hold, lease time.Duration, now time.Time) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -88,7 +88,7 @@ func (l *Locks) isShared(h *hold) bool {
 	return len(h.held) > 0
 }
 
-// granted makes a Held of a lease that has begun for everything that this holder has.
+// granted makes a Held of a grant. The grant's lease is now the lease of everything that this holder has.
 func (l *Locks) granted(ctx context.Context, a *attempt, lease leased, n *node) *Held {
 	lock, h, tokens, doubtful := a.lock, a.hold, a.tokens, a.lost
 	l.mutex.Lock()
@@ -151,8 +151,8 @@ func (l *Locks) goes(held *Held) bool {
 	return false
 }
 
-// lose says why what is held is lost, for good: a renewal that comes through later makes nothing good that was done in
-// between. The server may count the hold still.
+// lose notes why a Held is lost, for good: a later renewal does not protect what was done in between. The server may still
+// count the hold.
 func (l *Locks) lose(held *Held, why *Error) {
 	if l.goes(held) {
 		held.hold.doubtful = true
@@ -167,7 +167,7 @@ func (l *Locks) loseAll(h *hold, why *Error) {
 	}
 }
 
-// ended is a loss by time, with what kept the lease from being renewed.
+// ended is the loss of a lease that has ended, with the failure that kept it from being renewed.
 func (h *hold) ended() *Error {
 	if h.failed == nil {
 		return loss(Ended, h.about(), nil)
@@ -183,7 +183,7 @@ func (h *Held) ended() *Error {
 	return h.hold.ended()
 }
 
-// unlock reports losses when nothing here is locked: what the callers do about it is theirs.
+// unlock reports losses after it has unlocked the mutex, since callers may do anything about a loss.
 func (l *Locks) unlock() {
 	losses := l.losses
 	l.losses = nil

@@ -1,21 +1,21 @@
-// How long a lease is guaranteed, and when it is renewed: arithmetic alone.
+// How long a lease is guaranteed, and when it is renewed: only arithmetic.
 //
-// A lease lasts at least until the clock before the request was sent plus its length, as the server began it later than
-// that. So that is the deadline, less a margin for two clocks that do not run at the same speed.
+// The server begins a lease after the client has sent the request. So the lease lasts at least until the time of sending
+// plus its length. That is the deadline, less a margin for two clocks that do not run at the same speed.
 
 package rlock
 
 import "time"
 
 const (
-	leaseOfAWait = 3 * time.Second       // what a wait asks for at most: so long a machine that is gone holds others up
-	wholeAfter   = 50 * time.Millisecond // then a lease that is shorter than wanted is made whole
-	askedAgain   = 60 * time.Second      // a wait is asked for again, so that none lasts forever
+	leaseOfAWait = 3 * time.Second       // the longest lease of a wait: a machine that is gone delays others that long
+	wholeAfter   = 50 * time.Millisecond // after this a lease that is shorter than wanted is made whole
+	askedAgain   = 60 * time.Second      // after this a wait asks again, so that none lasts forever
 	late         = 60 * time.Second      // how long an overdue reply may still come
-	untilLate    = 5 * time.Millisecond  // the server's word that the time is over needs as long to come
+	untilLate    = 5 * time.Millisecond  // how long the server's reply that the time is over may take to come
 )
 
-// leased is a lease that lasts at least for that long after that time, which was read before the server was asked.
+// leased is a lease that lasts at least for length after the time `after`, which was read before the server was asked.
 type leased struct {
 	after  time.Time
 	length time.Duration
@@ -25,8 +25,8 @@ func (l leased) until() time.Time {
 	return l.after.Add(max(0, l.length-l.length/100-2*time.Millisecond))
 }
 
-// firstDue is when a lease is renewed that is to be of a length: when a third is over, and soon if it is shorter than
-// that.
+// firstDue is when a lease is renewed for the first time: when a third of it is over, and soon if it is shorter than
+// wanted.
 func (l leased) firstDue(wanted time.Duration, now time.Time) time.Time {
 	due := l.after.Add(min(l.length, wanted) / 3)
 	if soon := now.Add(wholeAfter); l.length < wanted && soon.Before(due) {
@@ -35,14 +35,14 @@ func (l leased) firstDue(wanted time.Duration, now time.Time) time.Time {
 	return due
 }
 
-// early is by how much a lease may be renewed sooner than it is due, together with others that are due.
+// early is how long before it is due a lease may be renewed, together with others that are due.
 func early(lease time.Duration) time.Duration { return lease / 6 }
 
-// answerLimit is how long a renewal may take: two thirds of the lease are left when it begins, time for four.
+// answerLimit is how long a renewal may take: when it begins, two thirds of the lease are left, time for four renewals.
 func answerLimit(running, answer time.Duration) time.Duration { return min(running/6, answer) }
 
-// retryAfter is the time to the next try after so many failures: soon at first, as a broken connection is mostly
-// replaced at once, and later by the time left.
+// retryAfter is the time to the next try after so many failures: at first it is short, since a broken connection is mostly
+// replaced at once; later it depends on the time left.
 func retryAfter(failures int, left time.Duration) time.Duration {
 	return min(pause(failures), min(max(left/8, 20*time.Millisecond), time.Second))
 }

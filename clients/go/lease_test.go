@@ -25,7 +25,7 @@ func TestALeaseIsRenewedWhenAThirdIsOver(t *testing.T) {
 	for _, row := range []struct{ running, wanted, since, due time.Duration }{
 		{30_000 * ms, 30_000 * ms, 0, 10_000 * ms},
 		{30_000 * ms, 3_000 * ms, 0, 1_000 * ms},
-		{3_000 * ms, 30_000 * ms, 0, 50 * ms},           // granted for a short time: soon
+		{3_000 * ms, 30_000 * ms, 0, 50 * ms},           // granted for a short time: renewed soon
 		{3_000 * ms, 30_000 * ms, 990 * ms, 1_000 * ms}, // but never later than at a third
 		{300 * ms, 300 * ms, 5 * ms, 100 * ms},
 	} {

@@ -6,8 +6,8 @@
 // reads the answer itself: each switch to another goroutine costs more than that. Else one goroutine writes what many have
 // queued, in one piece, and another one reads. It reads an idle line, too, so that a connection that breaks is noticed.
 //
-// An answer that is late may still come: a line on which one is overdue is used for nothing new, and read on for a
-// while.
+// A late answer may still come. So a line with an overdue answer gets no new requests, and is read for a while
+// longer.
 
 package rlock
 
@@ -30,7 +30,7 @@ type lane int
 
 const (
 	requests lane = iota // everything that is answered at once
-	rounds               // WAIT: a server answers nothing behind it meanwhile
+	rounds               // WAIT: until it is answered, a server answers nothing behind it
 	polls                // the events of a session, for which a server keeps its client waiting
 	lanes
 )
@@ -38,7 +38,7 @@ const (
 // request is sent once. When done is closed, it has a reply or a fault.
 type request struct {
 	bytes  []byte
-	key    string // by which it goes elsewhere when a cluster's node says so; empty: it does not
+	key    string // by which the request follows a cluster's redirection; empty: it follows none
 	hops   int
 	sentAt time.Time // read before it was sent: whatever the server has done, it did later
 	reply  any
@@ -92,14 +92,14 @@ type line struct {
 	from    *bufio.Reader
 	reading sync.Mutex    // held by the goroutine that reads
 	watch   chan struct{} // full when the line's own goroutine is to read
-	idle    *time.Timer   // until it reads though no answer is due
+	idle    *time.Timer   // until the line's own goroutine reads although no answer is due
 	answers atomic.Int64
 	seen    atomic.Int64 // how many of them the timer has seen
 	retired bool
 	ended   *fault
 }
 
-// put queues requests, one behind the other. What cannot be sent any more is answered so.
+// put queues requests, one behind the other. If the line has ended, each request gets a fault.
 func (l *line) put(all []*request) {
 	l.mutex.Lock()
 	ended := l.ended
@@ -109,7 +109,7 @@ func (l *line) put(all []*request) {
 	if ended == nil {
 		l.queued = append(l.queued, all...)
 	}
-	// Everything that was sent is answered, so what is short fits into the connection's buffer, and writing it cannot wait.
+	// If everything that was sent is answered, a short request fits into the connection's buffer, and writing it cannot wait.
 	idle := ended == nil && l.conn != nil && len(l.pending) == 0 && len(l.queued) == 1 && len(all[0].bytes) < 4096
 	conn := l.conn
 	l.mutex.Unlock()
@@ -208,7 +208,7 @@ const (
 	hereLong = 100 * time.Millisecond
 )
 
-// isIdle is called by the timer. Setting that again for each reply would wake the runtime's poller.
+// isIdle is called by the timer. To reset the timer for each reply would wake the runtime's poller.
 func (l *line) isIdle() {
 	if answers := l.answers.Load(); l.seen.Swap(answers) != answers {
 		l.idle.Reset(idleFor)
@@ -217,7 +217,7 @@ func (l *line) isIdle() {
 	}
 }
 
-// watches has the line's own goroutine read.
+// watches makes the line's own goroutine read.
 func (l *line) watches() {
 	select {
 	case l.watch <- struct{}{}:
@@ -272,7 +272,7 @@ func (r *request) readHere() {
 		buffered, _ := l.from.Peek(l.from.Buffered())
 		if !isWhole(buffered) {
 			if _, err := l.from.Peek(len(buffered) + 1); err != nil {
-				l.watches() // it meets the same error, unless that is the deadline
+				l.watches() // that goroutine meets the same error, unless it is the deadline
 				return
 			}
 			continue
@@ -326,7 +326,7 @@ func (l *line) end(why *fault) {
 	}
 	retired := l.retired
 	l.mutex.Unlock()
-	l.wakes() // its goroutines end
+	l.wakes() // so that its goroutines end
 	l.watches()
 	l.node.forgets(l)
 	for _, r := range pending {
@@ -339,7 +339,7 @@ func (l *line) end(why *fault) {
 		if wasOpen {
 			r.finish(nil, &fault{unreachable, why.cause})
 		} else {
-			r.finish(nil, why) // what the server said when it refused the connection is its word
+			r.finish(nil, why) // why the server refused the connection
 		}
 	}
 	if wasOpen && !retired {
@@ -378,7 +378,7 @@ func (l *line) dial() (net.Conn, *fault) {
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	for {
 		ctx, cancel := context.WithTimeout(locks.life, limit)
-		defer cancel() // there are two of them at most
+		defer cancel() // there are two turns at most
 		conn, err := l.node.options.Dialer(ctx, options.Network, options.Addr)
 		if err != nil {
 			return nil, faultOfDialing(err)
@@ -395,7 +395,7 @@ func (l *line) dial() (net.Conn, *fault) {
 		if options.ClientName == "" || !strings.Contains(err.Error(), "NOPERM") {
 			return nil, faultOfDialing(err)
 		}
-		options.ClientName = "" // its user may not set one
+		options.ClientName = "" // the user may have no right to set a name
 	}
 }
 

@@ -1,4 +1,4 @@
-// Which lock, and how it is to be acquired. Nothing is sent before it is.
+// A lock, and how to acquire it. Nothing is sent before it is acquired.
 
 package rlock
 
@@ -45,18 +45,18 @@ type terms struct {
 	replicas   *replicas
 }
 
-// Option says how a lock is to be acquired.
+// Option says how to acquire a lock.
 type Option func(*terms)
 
-// require notes a mistake, which the call that gets the option fails with.
+// require notes a mistake: the call that gets the option fails with it.
 func (t *terms) require(isRight bool, otherwise string) {
 	if !isRight && t.mistake == "" {
 		t.mistake = otherwise
 	}
 }
 
-// Wait limits the time for everything: connecting, waiting, and the answers. With 0 it is tried once. Without it the
-// wait lasts until its context ends.
+// Wait limits the time for everything: connecting, waiting, and the answers. With 0 the lock is tried once. Without
+// Wait, the wait lasts until its context ends.
 func Wait(limit time.Duration) Option {
 	return func(t *terms) {
 		t.require(limit >= 0, "Wait must not be negative: leave it out to wait forever")
@@ -64,7 +64,7 @@ func Wait(limit time.Duration) Option {
 	}
 }
 
-// Lease is kept alive in place of the client's own.
+// Lease is kept alive in place of the client's own lease.
 func Lease(length time.Duration) Option { return func(t *terms) { t.lease(length, false) } }
 
 // FixedLease is not renewed: the lock is lost when it ends.
@@ -77,10 +77,10 @@ func (t *terms) lease(length time.Duration, fixed bool) {
 
 const shortLease = "a lease must be at least 1 ms"
 
-// Fenced asks for a token that is larger than all before it, for storage that refuses lower ones than it has seen.
+// Fenced asks for a token that is larger than all before it, for storage that refuses a token lower than one it has seen.
 func Fenced() Option { return func(t *terms) { t.fenced = true } }
 
-// Owner acquires in this name, under which the lock can be acquired again while it is held. An owner is for one client at a time.
+// Owner acquires under this name: the same owner can acquire the lock again while it is held. It is for one client at a time.
 func Owner(name string) Option {
 	return func(t *terms) {
 		t.require(len(name) >= 1 && len(name) <= longestOwner, "an owner must have 1 to 512 bytes")
@@ -97,8 +97,8 @@ func MaxWaiters(count int) Option {
 	}
 }
 
-// Replicas has so many replicas confirm the grant and each renewal, within that time; else ErrTooFewReplicas, or a
-// loss.
+// Replicas has so many replicas confirm the grant and each renewal within that time. Otherwise the grant fails with
+// ErrTooFewReplicas, or the lock is lost.
 func Replicas(count int, within time.Duration) Option {
 	return func(t *terms) {
 		t.require(count >= 1, "Replicas must be at least 1: leave it out to wait for none")
@@ -116,13 +116,13 @@ const (
 // Lock is an exclusive lock.
 func (l *Locks) Lock(name string) *Lock { return &Lock{locks: l, names: []string{name}} }
 
-// Read is the side of a read-write lock that any number of readers have at the same time.
+// Read is the side of a read-write lock that any number of readers hold at the same time.
 func (l *Locks) Read(name string) *Lock { return &Lock{locks: l, kind: read, names: []string{name}} }
 
-// Write is the side that one writer has alone.
+// Write is the side of a read-write lock that one writer holds alone.
 func (l *Locks) Write(name string) *Lock { return &Lock{locks: l, kind: write, names: []string{name}} }
 
-// Permit is one of so many.
+// Permit is one of limit permits.
 func (l *Locks) Permit(name string, limit int) *Lock {
 	return &Lock{locks: l, kind: permit, names: []string{name}, limit: limit}
 }
@@ -159,7 +159,7 @@ func (lock *Lock) Do(ctx context.Context, work func(context.Context, *Held) erro
 	return work(held.Context(), held)
 }
 
-// isStop: work fails with this because its context has ended.
+// isStop: work fails with err because its context has ended.
 func isStop(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
@@ -181,8 +181,8 @@ func (h *Held) endWork(ctx context.Context, err *error) {
 	}
 }
 
-// Acquire waits until the lock is held, or ctx ends: then neither a place in the queue nor a hold stays behind. What is
-// held outlives ctx; Release gives it back.
+// Acquire waits until the lock is held, or ctx ends: then neither a place in the queue nor a hold stays behind. The
+// Held outlives ctx; Release ends it.
 func (lock *Lock) Acquire(ctx context.Context, options ...Option) (*Held, error) {
 	return lock.locks.acquire(ctx, context.WithoutCancel(ctx), lock.with(options))
 }

@@ -50,7 +50,7 @@ type Locks struct {
 
 	life    context.Context // of everything in the background
 	die     context.CancelFunc
-	closing context.Context // from then on no attempt acquires
+	closing context.Context // when it ends, no attempt acquires any more
 	close   context.CancelFunc
 	look    chan struct{}
 	count   atomic.Int64
@@ -120,8 +120,8 @@ func (l *Locks) reach(ctx context.Context) error {
 }
 
 // New makes a client that connects with the settings of a go-redis client: a *redis.Client, of one server or by
-// sentinels, or a *redis.ClusterClient. Its connections are its own, at most three to a server. Of a cluster the
-// go-redis client is asked where slots are, so it must not be closed before this one.
+// sentinels, or a *redis.ClusterClient. It has its own connections, at most three to a server. In a cluster
+// it asks the go-redis client where slots are, so that client must not be closed before this one.
 func New(client redis.UniversalClient, options Options) (*Locks, error) {
 	setDefault(&options.Lease, 30*time.Second)
 	setDefault(&options.Patience, 10*time.Second)
@@ -142,7 +142,7 @@ func New(client redis.UniversalClient, options Options) (*Locks, error) {
 	switch client := client.(type) {
 	case *redis.Client:
 		l.single = client.Options()
-		if l.single.Addr == "FailoverClient" { // so go-redis calls those that ask sentinels
+		if l.single.Addr == "FailoverClient" { // go-redis has this for a client that asks sentinels
 			go l.followMaster()
 		}
 	case *redis.ClusterClient:
@@ -164,7 +164,7 @@ func setDefault(setting *time.Duration, value time.Duration) {
 	}
 }
 
-// name makes the names by which people see this process: what its holders begin with, and its connections.
+// name makes the names by which operators see this process: the prefix of its holders, and the name of its connections.
 func (l *Locks) name(given string) {
 	plain := strings.Map(func(r rune) rune {
 		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("0123456789-_.@/+=", r)) {

@@ -1,5 +1,5 @@
-// Which server a lock is on, and the lines to it. Of a cluster go-redis knows the slots; the master that sentinels
-// watch is found by its dialer, so that is asked whenever a connection is made, and once a second while something is at
+// Which server a lock is on, and the lines to it. In a cluster go-redis knows the slots. The dialer of go-redis finds the
+// master that sentinels watch, so the dialer is asked for each connection, and once a second while something is at
 // stake.
 
 package rlock
@@ -65,7 +65,7 @@ func (l *Locks) allNodes() (all []*node) {
 	return all
 }
 
-// elsewhere is the node of a redirection, which leaves out the host where that is the teller's own.
+// elsewhere is the node of a redirection, which leaves out the host if that is the host of the node that sent it.
 func (n *node) elsewhere(f *fault) *node {
 	words := strings.Fields(f.cause.Error())
 	if n.locks.cluster == nil || len(words) < 3 {
@@ -83,7 +83,7 @@ func (n *node) elsewhere(f *fault) *node {
 	return n.locks.nodeAt(&options)
 }
 
-// doubt draws what a fault says about the server.
+// doubt acts on what a fault says about the server.
 func (n *node) doubt(f *fault) {
 	if (f.doubtsTheServer() || f.what == moved) && n.locks.cluster != nil {
 		n.locks.cluster.ReloadState(n.locks.life)

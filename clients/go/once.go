@@ -30,8 +30,8 @@ type answer struct {
 // name held, and stores what the work returns for the time keep. All others, in this program and in others, wait and get
 // that answer. See [OnceJSON] for values other than bytes.
 //
-// At most one caller leads at a time, as far as any lease goes; and for the time keep no caller leads, unless the answer
-// is lost by a failover, an eviction, or Forget. That is not "exactly once".
+// At most one caller leads at a time, as far as a lease can guarantee it. For the time keep no caller leads, unless the
+// answer is lost by a failover, an eviction, or Forget. That is not "exactly once".
 //
 // The context of the work ends when the lock is lost, as with Do, and when ctx ends. If the work fails, nothing is stored
 // and the error reaches only its own caller; the next one leads. If the lock is lost before the answer is stored,
@@ -55,7 +55,7 @@ func (l *Locks) Once(ctx context.Context, key string, keep time.Duration,
 	defer a.stop()
 	for {
 		f, isOwner := l.board(key)
-		if !isOwner && a.isTry { // it waits for no other caller
+		if !isOwner && a.isTry { // a single try waits for no other caller
 			f, isOwner = &flight{over: make(chan struct{})}, true
 		}
 		if isOwner {
@@ -185,7 +185,7 @@ func (h *Held) lead(ctx context.Context, keep time.Duration,
 	return nil, false, err
 }
 
-// store ends what is held with an answer, as Release does without one.
+// store ends a Held with an answer, as Release does without one.
 func (h *Held) store(it *answer) error {
 	l := h.locks
 	l.mutex.Lock()

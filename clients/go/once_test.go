@@ -110,7 +110,7 @@ func TestAnAnswerWithoutAReplyIsTheCallersOwn(t *testing.T) {
 	if err != nil || string(value) != "42" || !strings.Contains(log.String(), `level=WARN msg="rlock: answer in doubt" lock=`+key) {
 		t.Fatal(value, err, log)
 	}
-	untilFree(t, rdb, key) // it goes on in the background
+	untilFree(t, rdb, key) // the release goes on in the background
 }
 
 func TestTheCallersOfOneClientShareAnOutage(t *testing.T) {

@@ -60,7 +60,7 @@ func TestTheContextOfTheCallerStillLimitsARelease(t *testing.T) {
 	} {
 		held := acquired(t, locks.Lock(name(t)))
 		is(t, limited(under(held), held), rlock.ErrUnavailable)
-		must(t, held.Release(t.Context())) // it went on meanwhile
+		must(t, held.Release(t.Context())) // the release went on meanwhile
 	}
 	caller, cancel := context.WithCancel(t.Context())
 	err := locks.Do(caller, name(t), func(ctx context.Context, held *rlock.Held) error {

@@ -1,9 +1,9 @@
 // Releasing what was held, and what may have been granted to a caller that has gone.
 //
-// It goes on in the background until the server has replied. Only the reply that something was released is success: nothing
-// else proves that it was held until then. If nothing is held, that is a loss; or in doubt, if a lost reply may have been
-// the one that released it. While a request may still be on its way to the server, such a reply is not the end: it is
-// asked again, at growing distances, for as long as a lease lasts.
+// A release goes on in the background until the server has replied. Only the reply that something was released is success:
+// nothing else proves that the lock was held until then. The reply that nothing is held is a loss; or a doubt, if a request
+// with a lost reply may have released the lock. While a request may still be on its way to the server, that reply is not
+// the end: the client asks again, at growing intervals, for as long as a lease lasts.
 
 package rlock
 
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// longestGiving is for how many leases a silent server is asked: it may be suspended with a request.
+// longestGiving is for how many leases a silent server is asked again: it may be suspended with a request.
 const longestGiving = 10
 
 type releasing struct {
@@ -24,18 +24,18 @@ type releasing struct {
 	lost     *Error    // before its release
 	valid    time.Time // until when it was guaranteed
 	onResult func(error)
-	// Stored with the release; nil from when it can no longer be.
+	// Stored with the release; nil once it can no longer be stored.
 	answer *answer
 
 	isReported  bool
-	left        []string // what is not released
+	left        []string // the names that are not released yet
 	asked       []*request
 	late        map[*request]string // the answers to these may still come
 	unanswered  error               // why an answer will never come
 	interrupted error               // what came between: the server may have forgotten its locks
 	began       time.Time
 	until       time.Time
-	rest        time.Duration // before it is asked again
+	rest        time.Duration // how long to wait before asking again
 	tries       int
 	absences    int
 }
@@ -46,7 +46,7 @@ func (l *Locks) newReleasing(lock *Lock, h *hold, all bool, lease time.Duration)
 		late: map[*request]string{}, began: now, until: now.Add(lease), onResult: func(error) {}}
 }
 
-// releaseAll ends what is held, and reports that to the callers of released. An answer is stored only if it is not lost.
+// releaseAll ends the Held, and reports the result by released. An answer is stored only if the lock is not lost.
 func (h *Held) releaseAll(ctx context.Context, answer *answer) {
 	l := h.locks
 	if h.hold.named {
@@ -80,7 +80,7 @@ func (h *Held) releaseAll(ctx context.Context, answer *answer) {
 		l.leaves(h.hold)
 	}
 	switch {
-	case isNothing: // what the server counts too much, the last one of this owner releases
+	case isNothing: // the last Held of this owner releases what the server counts too much
 		g.reports(nil)
 		finish()
 	case g.run(orNever(ctx.Done())):
@@ -100,7 +100,7 @@ func orNever(done <-chan struct{}) <-chan struct{} {
 	return done
 }
 
-// run returns false if done came first, or if no caller waits for more than was reported: then it is to be called again.
+// run returns false if done came first, or if no caller waits for more than was reported: then call it again.
 func (g *releasing) run(done <-chan struct{}) bool {
 	for {
 		if g.rest > 0 {
@@ -138,7 +138,7 @@ func (g *releasing) run(done <-chan struct{}) bool {
 	}
 }
 
-// ends is when it is not asked again: after the first report it is over when the client is closed.
+// ends is when to stop asking: after the first report, that is when the client is closed.
 func (g *releasing) ends() <-chan struct{} {
 	if g.isReported {
 		return g.locks.closing.Done()
@@ -212,7 +212,7 @@ func (f *fault) refusal(about string) error {
 	return f.about(about)
 }
 
-// isOver sees what is to be done about it.
+// isOver decides what to do about the worst fault, and says whether the release is over.
 func (g *releasing) isOver(f *fault) bool {
 	now, about := time.Now(), g.hold.about()
 	switch {
@@ -232,7 +232,7 @@ func (g *releasing) isOver(f *fault) bool {
 		g.reports(f.about(about))
 		return true
 	case !g.all && (f.what == silent || !now.Before(g.valid) || now.Sub(g.began) >= g.locks.options.Patience):
-		// One release must not come twice, nor when its lease is over: it could take what another one was granted.
+		// A release of one hold must not come twice, nor after its lease: it could release what another request was granted.
 		if g.locks.isDoubtful(g.hold) {
 			g.reports(newError(ErrInDoubt, about, f.cause))
 			return true
@@ -245,7 +245,7 @@ func (g *releasing) isOver(f *fault) bool {
 	if now.Sub(g.began) >= g.locks.options.Patience {
 		g.reports(f.about(about))
 	}
-	if g.answer != nil && !now.Before(g.valid) { // it is no longer known to be this holder's
+	if g.answer != nil && !now.Before(g.valid) { // the lock is no longer known to be this holder's
 		g.reports(f.about(about))
 		g.answer = nil
 	}
@@ -258,7 +258,7 @@ func (g *releasing) isOver(f *fault) bool {
 	return false
 }
 
-// isAbsent: the server says that it is not held. A late answer may tell that it was.
+// isAbsent: the server says that the lock is not held. A late answer may show that it was.
 func (g *releasing) isAbsent(lost *Error, isCertain bool) bool {
 	at := time.Now()
 	for r, name := range g.late {
@@ -310,7 +310,7 @@ func without(names []string, name string) (rest []string) {
 	return rest
 }
 
-// isDoubtful notes that the server may have released one hold or not, and says whether others have it still.
+// isDoubtful notes that the server may have released one hold or not, and says whether the owner still has other Held.
 func (l *Locks) isDoubtful(h *hold) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

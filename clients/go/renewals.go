@@ -1,9 +1,9 @@
 // Keeps leases alive: each is renewed when a third of it is over, together with those that are due soon. One goroutine
-// sees to all of them, sends in one piece what is due, and never waits for an answer; it also tells of leases that have
-// ended, for which it needs no network.
+// serves all leases, sends in one piece what is due, and never waits for an answer. It also reports leases that have ended,
+// for which it needs no network.
 //
-// What replicas are to confirm is a round: renewals, and one WAIT behind them, on a line of its own. Such a lease
-// counts only once it is confirmed.
+// If replicas have to confirm a lease, it is renewed by a round: renewals, and one WAIT behind them, on a line of its own.
+// Such a lease counts only once it is confirmed.
 
 package rlock
 
@@ -70,7 +70,7 @@ func (l *Locks) watch() {
 	}
 }
 
-// seeTo takes what is due, and what has ended.
+// seeTo ends what has ended, and returns the renewals that are due or overdue.
 func (l *Locks) seeTo(now time.Time) (due, overdue []*renewal) {
 	isDue := false
 	for h := range l.holds {
@@ -144,7 +144,7 @@ func (r *renewal) requests() []*request {
 	}
 	if r.round != nil {
 		for _, request := range r.all {
-			request.key = "" // elsewhere it would be behind no WAIT
+			request.key = "" // on another node, no WAIT would come behind it
 		}
 		within := milliseconds(max(time.Millisecond, r.round.within))
 		r.all = append(r.all, newRequest("", "WAIT", strconv.Itoa(r.round.wanted), within))
@@ -242,7 +242,7 @@ func (l *Locks) renewed(r *renewal, n *node) {
 	}
 }
 
-// failed notes when to try again. Nothing here decides about a loss: what has a deadline is lost when that passes.
+// failed notes when to try again. Nothing here decides about a loss: a Held is lost when its deadline passes.
 func (l *Locks) failed(r *renewal, f *fault) {
 	h, now := r.hold, time.Now()
 	if h.renewal != r {
@@ -262,7 +262,7 @@ func (l *Locks) failed(r *renewal, f *fault) {
 	l.lookBy(h.due)
 }
 
-// hasten renews at once what a node has granted, after its connection broke: it may return without its locks.
+// hasten renews at once what a node has granted, after its connection broke: the node may return without its locks.
 func (l *Locks) hasten(n *node) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

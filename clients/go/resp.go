@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What no answer of an RLOCK command exceeds, so that nothing between here and the server can ask for all memory.
+// Limits that no answer of an RLOCK command exceeds, so that nothing on the way to the server can take all memory.
 const (
 	longestBulk  = 8 << 20 // an answer of ONCE
 	longestArray = 1 << 20
@@ -75,7 +75,7 @@ func readReply(from *bufio.Reader, depth int) (any, error) {
 	return nil, errGarbled
 }
 
-// isWhole tells whether these bytes begin with a whole answer. What is no answer at all counts as one: readReply says so.
+// isWhole says whether these bytes begin with a whole answer. Bytes that are no answer count as one: readReply refuses them.
 func isWhole(b []byte) bool {
 	whole, _ := skipReply(b)
 	return whole

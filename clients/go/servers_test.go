@@ -105,13 +105,13 @@ func untilFree(t *testing.T, rdb *redis.Client, key string) {
 	until(t, "it is free", func() bool { return rdb.Exists(context.Background(), key).Val() == 0 })
 }
 
-// name is a lock's that no other test has.
+// name is the name of a lock that no other test has.
 func name(t *testing.T) string {
 	return strings.ReplaceAll(t.Name(), "/", ":") + fmt.Sprint(time.Now().UnixNano())
 }
 
 // proxy passes everything on to the server under test. After a request that contains the given word has reached the
-// server, it breaks the connection instead of passing on the reply: the first so many times.
+// server, it breaks the connection instead of passing on the reply, so many times.
 func proxy(t *testing.T, word string, times int32) (url string, left *atomic.Int32) {
 	t.Helper()
 	left = new(atomic.Int32)

@@ -1,8 +1,8 @@
 // All waits of this client at one server: a session there, with a ticket for each wait, on one connection that is polled.
 //
 // Two polls are under way, so that one waits in the server while the reply to the other is read. When the connection breaks,
-// the server keeps the places for a while: so the client reconnects at once. Only if that fails do waiting attempts get the
-// fault, since their locks may be elsewhere then. They ask again by the same tickets, which queues nothing twice.
+// the server keeps the places for a while: so the client reconnects at once. Waiting attempts get the fault only if that
+// fails, since their locks may be elsewhere then. They ask again by the same tickets, which queues nothing twice.
 //
 // An event is acknowledged with the next poll. The end of a grant's lease counts from when the server began the very poll
 // that reports it, so the client counts from when it sent that poll. The grant of a ticket that was given up is
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	ttl         = 3 * time.Second         // how long the server keeps places; so soon a machine that is gone is passed over
+	ttl         = 3 * time.Second         // how long the server keeps places; then it passes over a machine that is gone
 	longestPoll = 1500 * time.Millisecond // a poll waits in the server for a third of the TTL
 )
 
@@ -46,14 +46,14 @@ type ticket struct {
 	news    chan notice // has room for one event, and for one doubt before it
 }
 
-// notice is what became of a ticket; or a doubt whether it waits still.
+// notice is the outcome of a ticket, or a doubt whether the ticket still waits.
 type notice struct {
 	event  []any
 	sentAt time.Time
 	doubt  *fault
 }
 
-// ticket is a new wait, in the session that there is or in a new one.
+// ticket begins a wait, in the present session or in a new one.
 func (n *node) ticket() *ticket {
 	n.mutex.Lock()
 	s := n.session
@@ -79,7 +79,7 @@ func (t *ticket) send(all ...*request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.open || s.over {
-		s.node.send(requests, all...) // a session that is over is what the answer says then
+		s.node.send(requests, all...) // if the session is over, the answer says so
 	} else {
 		s.parked = append(s.parked, all...)
 	}
@@ -161,7 +161,7 @@ func failAll(parked []*request, why *fault) {
 	}
 }
 
-// end makes place for another session. All waits ask again, there.
+// end makes room for another session, in which all waits ask again.
 func (s *session) end(why *fault) {
 	s.node.mutex.Lock()
 	var l *line

@@ -1,7 +1,7 @@
-// What was asked of the native part without a result yet, and what is held.
+// The calls to the native part that have no result yet, and the holds.
 //
-// A call that waits keeps the process alive, as any other promise that is awaited; an open client, and locks that are
-// held, do not: a program that has nothing left to do ends.
+// A call that waits keeps the process alive, like any other promise that is awaited. An open client and held locks do not:
+// a program that has nothing left to do ends.
 'use strict';
 
 const { channel } = require('node:diagnostics_channel');
@@ -13,14 +13,14 @@ const debug = debuglog('rlock');
 const PERMANENT = ['wrong-kind', 'no-module', 'old-module', 'no-right', 'refused', 'configuration'];
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// What they hold is released when the process ends, as far as that can be sent in a moment.
+// When the process ends, their holds are released, as far as the requests can be sent in a moment.
 const open = new Set();
 process.on('exit', () => open.forEach(calls => calls.leave()));
 
 // In ms, as Date.now(), but finer and never set back.
 const now = () => performance.timeOrigin + performance.now();
 
-// Calls `work` at that time, and returns what prevents it. Node's own timers fire at once beyond 2^31 - 1 ms.
+// Calls `work` at that time, and returns a function that prevents it. Node's own timers fire at once beyond 2^31 - 1 ms.
 function later(at, work) {
   let timer;
   const wait = () => {
@@ -31,7 +31,7 @@ function later(at, work) {
   return () => clearTimeout(timer);
 }
 
-// Tells a channel how long that took, and how it ended.
+// Does the work, and publishes on a channel how long it took and how it ended.
 async function published(name, { kind, names }, work, started = now()) {
   let error;
   try {
@@ -59,7 +59,7 @@ class Calls {
 
   constructor(onLoss) { this.#onLoss = onLoss; }
 
-  // `begin` gets the call's number; `use` gets its outcome, and may make something of it.
+  // `begin` gets the call's number. `use` gets the outcome, and returns what the promise resolves with.
   #ask(calls, begin, use = outcome => outcome) {
     return new Promise(resolve => {
       const call = this.#last++;
@@ -69,7 +69,7 @@ class Calls {
     });
   }
 
-  // At first what has become of a call; of one that holds something, later, that it is lost.
+  // The first report on a call is its outcome. If the call holds a lock, a later report says that the lock is lost.
   #report(call, word, text, tokens, reason, answer) {
     const calls = this.#waits.has(call) ? this.#waits : this.#others, settle = calls.get(call);
     if (!settle) return this.#held.get(call)?.look();
@@ -80,7 +80,7 @@ class Calls {
     this.#idle?.();
   }
 
-  // Made here, and not where it is reported, an error's stack has the caller's lines.
+  // The error is made here, not where it is reported, so that its stack has the caller's lines.
   #check(outcome) {
     const { word, text, reason } = outcome;
     if (!word) return outcome;
@@ -136,7 +136,7 @@ class Calls {
     return published('rlock:wait', wanted, async () => {
       let held;
       const { answer } = await this.wait(wanted.names, signal, begin, outcome => {
-        // At once: its loss may be the next news.
+        // Set at once, since the next report may be its loss.
         if (!outcome.word && !outcome.answer) this.#held.set(outcome.call, held = make(outcome));
         return outcome;
       });
@@ -144,7 +144,7 @@ class Calls {
     });
   }
 
-  // Before the next try, after a failure that passes.
+  // Pauses before the next try, after a temporary failure.
   async pause(names, signal, time, error) {
     let timer;
     debug('%s: the next try is in %d ms', error.message, time);
@@ -167,7 +167,7 @@ class Calls {
   }
 
   // `worked`: the work counts if the lock was guaranteed when the work ended, even if the release has no reply.
-  // `end`: why it can no longer be relied on, if so.
+  // `end`: the error that has ended the hold already, if there is one.
   release(held, of, worked, end) { return this.#over(held, of, end, call => this.#native.release(call, of, worked)); }
 
   // Releases it and stores the answer, in one step.
@@ -177,7 +177,7 @@ class Calls {
     this.#held.delete(of);
     return published('rlock:hold', held, async () => {
       if (end) {
-        // A server may have it still.
+        // A server may still have the hold.
         this.#native?.forget(of);
         throw end;
       }
@@ -185,7 +185,7 @@ class Calls {
     }, held.started);
   }
 
-  // Resolves with the text by which another client adopts it. Fails if the server does not confirm, and the hold goes on.
+  // Resolves with the text for `adopt` in another client. If the server does not confirm, this fails, and the hold goes on.
   async detach(held, of, within) {
     const asked = this.#ask(this.#others, call => this.#native.detach(call, of, within));
     this.#detaching.add(asked);

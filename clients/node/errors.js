@@ -1,9 +1,9 @@
-// What can go wrong: a class to catch by, and a code, for each word that the clients of all languages share. `reason` says why
-// a lock was lost: not-held, overwritten, not-renewed or ended.
+// The errors: a class to catch, and a code, for each word that the clients of all languages share. `reason` says why a lock
+// was lost: not-held, overwritten, not-renewed or ended.
 'use strict';
 
 class LockError extends Error {
-  // In time for the first line of the stack.
+  // A getter, so that the name is there for the first line of the stack.
   get name() { return this.constructor.name; }
 
   constructor(message, options) {

@@ -1,5 +1,5 @@
-// What is held. It stays so, and its lease is renewed, until it is released, even if nothing refers to this object any more:
-// a program that forgets it still does what the lock protects.
+// A hold. It lasts, and its lease is renewed, until it is released, even if nothing refers to this object any more: a program
+// that forgets the object still does what the lock protects.
 'use strict';
 
 const { now } = require('./calls.js');
@@ -22,7 +22,7 @@ class Held {
 
   get remaining() { return this.#released || this.#end ? 0 : this.#calls.remaining(this.#call); }
 
-  // Also when a busy event loop has not heard the news yet.
+  // Finds a loss even if a busy event loop has not got the report yet.
   look() {
     const loss = !this.#released && !this.#end && this.#calls.loss(this.#call);
     if (!loss) return;
@@ -46,7 +46,7 @@ class Held {
     if (this.#end ?? this.#released) throw this.#end ?? new Lost(`${this.names}: released`);
   }
 
-  // It is not to be relied on any more.
+  // From now on the hold cannot be relied on.
   end(error) {
     this.#end ??= error;
     this.#stop.abort(error);
@@ -59,7 +59,7 @@ class Held {
     return this.#released ??= this.#calls.release(this, this.#call, worked, this.#end);
   }
 
-  // Ends the hold, and the lock stays taken for the client that adopts it.
+  // Ends the hold. The lock stays taken for the client that adopts it.
   async detach(within) {
     const length = options.within(within);
     this.check();
@@ -82,8 +82,8 @@ class Held {
     return this.#released = this.#calls.answer(this, this.#call, value, this.#end);
   }
 
-  // Holds it around the work, and then gives it back. `signal`, the user's own, stops the work as a loss does. `end`: what
-  // gives it back after work that has succeeded.
+  // Holds the lock around the work, and then releases it. `signal`, the user's own, stops the work as a loss does. `end`
+  // releases the lock after work that has succeeded.
   async around(work, signal, end = () => this.release(true)) {
     const stop = () => this.#stop.abort(signal.reason);
     if (signal?.aborted) stop();
@@ -93,7 +93,7 @@ class Held {
     try {
       await (done.status === 'fulfilled' ? end(done.value) : this.release(true));
     } catch (error) {
-      // That it was lost counts more than what the work came to, most often because of it.
+      // A loss counts more than the work's own error, which is mostly due to the loss.
       if (done.status === 'rejected' && done.reason !== error) error.cause ??= done.reason;
       throw error;
     }

@@ -16,14 +16,14 @@ export interface Settings {
   name?: string;
   /** For TLS, as PEM: which authorities to trust instead of the system's. */
   ca?: Pem;
-  /** For TLS, as PEM: by what servers know this client. */
+  /** For TLS, as PEM: the certificate by which servers know this client. */
   cert?: Pem;
   key?: Pem;
 }
 
 export type Pem = string | Uint8Array | Array<string | Uint8Array>;
 
-/** The master's, which the sentinels tell of. */
+/** User, password, database and TLS are those of the master that the sentinels name. */
 export interface SentinelSettings extends Settings {
   user?: string;
   password?: string;
@@ -32,7 +32,7 @@ export interface SentinelSettings extends Settings {
 }
 
 export interface Options {
-  /** How long it may take. Without it, or Infinity: forever. 0: it is tried once. */
+  /** How long the call may take. Without it, or Infinity: forever. 0: it tries once. */
   wait?: number;
   /** Another lease than the client's, renewed as well. */
   lease?: number;
@@ -40,13 +40,13 @@ export interface Options {
   fixed?: boolean;
   /** Asks for a fencing token. */
   fenced?: boolean;
-  /** Of a single lock: may acquire it again while holding it. For one client at a time. */
+  /** For a single lock: this owner may acquire it again while holding it. Only one client at a time may use an owner. */
   owner?: Name;
   /** Waits only if fewer than that many wait already. */
   maxWaiters?: number;
-  /** So many replicas have to confirm it within that time. */
+  /** `count` replicas have to confirm the lock `within` that time. */
   replicas?: { count: number; within: number };
-  /** Gives up the wait. Given to `using`, it aborts the work's signal as well. */
+  /** Gives up the wait. With `using`, it also aborts the work's signal. */
   signal?: AbortSignal;
 }
 
@@ -84,34 +84,34 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
   /** With the settings, not the connections, of a client or a cluster of ioredis or node-redis. */
   static from(client: object, settings?: Settings): Promise<Locks>;
 
-  /** What the holders of this client begin with. */
+  /** What the names of this client's holders begin with. */
   readonly identity: string;
 
-  /** One at a time. */
+  /** One holder at a time. */
   lock(name: Name, options?: Options): Lock;
   /** Many readers … */
   read(name: Name, options?: Options): Lock;
   /** … or one writer. */
   write(name: Name, options?: Options): Lock;
-  /** At most `limit` at a time. */
+  /** At most `limit` holders at a time. */
   permit(name: Name, limit: number, options?: Options): Lock;
-  /** Several locks, all or none; in a cluster of one slot. */
+  /** Several locks, all or none. In a cluster they have to be of one slot. */
   all(names: Iterable<Name>, options?: Options): Lock;
 
-  /** As `lock(name).using`, or, of several names, `all(names).using`. */
+  /** The same as `lock(name).using`, or as `all(names).using` if there are several names. */
   using<T>(name: Name | Name[], work: Work<T>): Promise<T>;
   using<T>(name: Name | Name[], options: Options, work: Work<T>): Promise<T>;
 
   /**
-   * Waits for the lock, does the work while holding it, and queues again when a turn is over. Waits out a lost lock and an
-   * unavailable server. Rejects with the signal's reason, with the work's own error, or with a mistake such as `WrongKind`.
+   * Waits for the lock, does the work while holding it, and queues again when a turn is over. A lost lock or an
+   * unavailable server does not end it. Rejects with the signal's reason, the work's own error, or a mistake (`WrongKind`).
    */
   lead(name: Name, work: Work<unknown>): Promise<never>;
   lead(name: Name, options: LeadOptions, work: Work<unknown>): Promise<never>;
 
   /**
-   * Holds what another client has detached, as if it was acquired here, with the lease, the permit's limit and the tokens of
-   * that hold. Fails with `Lost` if the lease has ended.
+   * Takes over a lock that another client has detached, as if it had been acquired here: with the lease, the permit's limit
+   * and the tokens of that hold. Fails with `Lost` if the lease has ended.
    */
   adopt(text: string): Promise<Held>;
 
@@ -121,57 +121,57 @@ export class Locks extends EventEmitter<{ lost: [Loss] }> {
    * share one request.
    */
   once(key: Name, options: OnceOptions, work: Work<string | Uint8Array>): Promise<Buffer>;
-  /** With a listener, as of any `EventEmitter`. */
+  /** With a listener: the `once` of any `EventEmitter`. */
   once(event: 'lost', listener: (loss: Loss) => void): this;
   /** As `once`, with JSON: each call gets what JSON makes of the value, and null if there is none. */
   onceJson<T>(key: Name, options: OnceOptions, work: Work<T>): Promise<T>;
   /** Removes the answer for this key. */
   forget(key: Name): Promise<void>;
 
-  /** Waits fail with `Closed`, what is held is released. Takes 3,000 ms at most, if `timeout` is not given. */
+  /** Waits fail with `Closed`, and held locks are released. Takes at most `timeout`, 3,000 ms by default. */
   close(options?: { timeout?: number }): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** How something is to be held. Nothing is sent before one of these is called, and each may be called any number of times. */
+/** A lock, and how to acquire it. Nothing is sent before one of these is called. Each may be called any number of times. */
 export class Lock {
   private constructor();
   acquire(options?: Options): Promise<Held>;
-  /** null: another holder has it, or waits for it. */
+  /** null if another holder has the lock or waits for it. */
   tryAcquire(options?: Options): Promise<Held | null>;
   /**
-   * Holds it around the work, and gives it back at the end. Its signal is aborted at the loss; when the work has then ended,
-   * this fails with `Lost`, and what the work has thrown is the `cause`.
+   * Holds the lock around the work, and releases it at the end. A loss aborts the work's signal. When the work has then
+   * ended, this fails with `Lost`, and its `cause` is what the work has thrown.
    */
   using<T>(work: Work<T>): Promise<T>;
   using<T>(options: Options, work: Work<T>): Promise<T>;
 }
 
-/** What is held, until it is released. */
+/** A lock that is held until it is released. */
 export class Held {
   private constructor();
   readonly kind: 'lock' | 'read' | 'write' | 'permit' | 'all';
   readonly names: Name[];
-  /** By which the server knows it. */
+  /** The name under which the server knows the holder. */
   readonly holder: string;
-  /** The fencing token, of a fenced one: µs, so far below 2^53. */
+  /** The fencing token, if the lock is `fenced`. Tokens are in µs, so far below 2^53. */
   readonly token: number | undefined;
-  /** Of several locks, in their order. */
+  /** The fencing tokens of several locks, in their order. */
   readonly tokens: number[];
-  /** Whether it is no longer guaranteed. It asks no server, and is true even if a busy event loop has not reported it yet. */
+  /** Whether the lock is no longer guaranteed. Asks no server. True even if a busy event loop has not reported it yet. */
   readonly lost: boolean;
-  /** For how many ms it is guaranteed without a renewal. */
+  /** For how many ms the lock is guaranteed without a renewal. */
   readonly remaining: number;
   /** Aborted at the loss, with the `Lost` error as its reason. */
   readonly signal: AbortSignal;
-  /** Throws if it is not held any more. */
+  /** Throws if the lock is not held any more. */
   check(): void;
-  /** Gives it back, and waits for the server's word. Fails with `Lost` if it was not held any more. */
+  /** Releases the lock, and waits for the server's reply. Fails with `Lost` if it was not held any more. */
   release(): Promise<void>;
   /**
-   * Ends this hold, and keeps the lock on the server: `locks.adopt(text)` goes on with it, in another process too. The lease
-   * ends `within` that time, by default its own length, unless it is adopted before. The text is secret: it is enough
-   * to hold and release the lock. If the server does not confirm, this fails, and the hold goes on.
+   * Ends this hold, and keeps the lock on the server. `locks.adopt(text)` takes the lock over, also in another process.
+   * Unless it is adopted before, the lease ends `within` that time, by default its own length. The text is secret: it is
+   * enough to hold and release the lock. If the server does not confirm, this fails, and the hold goes on.
    */
   detach(within?: number): Promise<string>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -181,32 +181,32 @@ export class Held {
 export class LockError extends Error {
   readonly code: string;
 }
-/** It was not free in time. */
+/** The lock was not free in time. */
 export class Busy extends LockError {}
-/** The lease ended, or the server says that it is not held. */
+/** The lease ended, or the server says that the lock is not held. */
 export class Lost extends LockError {
-  /** Why; absent if it was released, or is in doubt. */
+  /** Why the lock was lost. Absent if it was released, or if the loss is in doubt. */
   readonly reason?: 'not-held' | 'overwritten' | 'not-renewed' | 'ended';
 }
 /** The reply to the release is lost: the lock may have been held to the end. */
 export class InDoubt extends Lost {}
-/** No server answers, or it cannot do it now. */
+/** No server answers, or the server cannot do it now. */
 export class Unavailable extends LockError {}
-/** Fewer replicas than asked for have confirmed it. */
+/** Fewer replicas than asked for have confirmed the lock. */
 export class TooFewReplicas extends LockError {}
 /** The server takes no more waiters, or `maxWaiters` wait. */
 export class QueueFull extends LockError {}
 /** The lock is of another kind. */
 export class WrongKind extends LockError {}
-/** It would wait for itself. */
+/** The caller would wait for itself. */
 export class Deadlock extends LockError {}
 /** The server has no rlock module. */
 export class NoModule extends LockError {}
-/** Its module is too old. */
+/** The server's rlock module is too old. */
 export class OldModule extends LockError {}
 /** A wrong password, none where one is needed, or a missing access right. */
 export class NoRight extends LockError {}
-/** The server refuses it for another reason. */
+/** The server refuses the request for another reason. */
 export class Refused extends LockError {}
 /** A mistake in how the client was opened or called. */
 export class Configuration extends LockError {}

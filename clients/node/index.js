@@ -1,5 +1,5 @@
-// What people see of the client: `Locks`, which makes locks, and `Lock`, which says how one is to be held. CommonJS, so that
-// both kinds of modules get the same classes; its exports are found by name.
+// The public API: `Locks`, which makes locks, and `Lock`, which says how to acquire one. CommonJS, so that both kinds of
+// modules get the same classes; its exports are found by name.
 'use strict';
 
 const { EventEmitter } = require('node:events');
@@ -45,7 +45,7 @@ class Lock {
 }
 
 class Locks extends EventEmitter {
-  // Later, so that a listener that throws troubles no one else.
+  // In the next tick, so that a listener that throws disturbs nothing else.
   #calls = new Calls(loss => process.nextTick(() => this.emit('lost', loss)));
 
   static connect(server, settings) { return this.#open({ server }, settings); }
@@ -67,7 +67,7 @@ class Locks extends EventEmitter {
     return locks;
   }
 
-  // What the holders of this client begin with, in what people on call see.
+  // What the names of this client's holders begin with, as operators see them.
   get identity() { return this.#calls.identity; }
   lock(name, given) { return new Lock(this.#calls, 'lock', [name], given); }
   read(name, given) { return new Lock(this.#calls, 'read', [name], given); }
@@ -102,7 +102,7 @@ class Locks extends EventEmitter {
 
   async forget(name) { return this.#calls.forget(name, Buffer.from(options.name(name))); }
 
-  // Waits fail as closed; what is held is released. Returns when that is done, or that time is over.
+  // Waits fail with `Closed`, and held locks are released. Resolves when that is done, or when the time is over.
   close({ timeout = 3_000 } = {}) { return this.#calls.close(timeout); }
   [Symbol.asyncDispose]() { return this.close(); }
 }

@@ -1,8 +1,8 @@
-// The part that is built, in a package for each platform. npm installs the one that fits; where it knows nothing about C libraries,
-// both for Linux are there, and one of them does not load. A checkout has a build of its own next to this file.
+// Loads the native part, which is in a package for each platform. npm installs the package that fits. An npm that does not
+// know about C libraries installs both for Linux, and one of them does not load. A checkout has its build next to this file.
 //
-// Each is named in full, directly in a try: bundlers and tracers of files then find those that are installed, and accept that
-// others are not.
+// Each package is named in full, directly in a `try`: so bundlers and file tracers find those that are installed, and accept
+// that others are not.
 'use strict';
 
 function load() {

@@ -1,4 +1,4 @@
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 
-/** Spans and metrics of all clients in this thread, from now on. Without providers, the program's own. Returns what ends it. */
+/** Reports spans and metrics of all clients in this thread, by default to the program's providers. Returns what ends it. */
 export function instrument(providers?: { tracerProvider?: TracerProvider; meterProvider?: MeterProvider }): () => void;

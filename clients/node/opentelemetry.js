@@ -1,5 +1,5 @@
-// Spans and metrics of what the client publishes on its channels. A lock's name is in spans alone: there may be any number of
-// names, and each would be a series of its own.
+// Spans and metrics of what the client publishes on its channels. A lock's name is only in spans: there may be any number of
+// names, and in metrics each would be a series of its own.
 'use strict';
 
 const { metrics, trace, SpanStatusCode } = require('@opentelemetry/api');

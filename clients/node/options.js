@@ -52,13 +52,13 @@ const limit = value => check('limit', isCount, value);
 
 const within = value => (value === undefined ? undefined : check('within', isTime, value));
 
-// Which locks, as the built part takes them.
+// The locks, as the native part takes them.
 const wanted = (kind, names, limit = 0) => ({ kind, names, bytes: names.map(each => Buffer.from(name(each))), limit });
 
-// By the words of the text of a detached lock.
+// Kinds by their words in the text of a detached lock.
 const KINDS = { __proto__: null, plain: 'lock', read: 'read', write: 'write', permit: 'permit', several: 'all' };
 
-// What such a text is about. Whether the text is right is the built part's to say.
+// The locks in such a text. The native part checks whether the text is right.
 function detached(text) {
   const [, kind, , , , , ...keys] = isText(text) ? text.split('/') : [];
   // The text is secret.
@@ -70,7 +70,7 @@ function detached(text) {
   return { kind: KINDS[kind], names };
 }
 
-// As the built part takes them; what is not given is as in `others`.
+// The terms, as the native part takes them. A term that is not given is as in `others`.
 function terms(kind, options, others) {
   const { replicas, owner, wait, ...own } = given(options, LOCK), rest = { ...others, ...own };
   if (rest.fixed && rest.lease === undefined) throw new Configuration('fixed: needs `lease`, its length');
@@ -86,7 +86,7 @@ function settings(options) {
   return Object.fromEntries(Object.entries(given(options, CLIENT)).map(pem));
 }
 
-// A text is a list of its letters, too.
+// A string is also a list, of its letters.
 function names(value) {
   if (isName(value)) throw new Configuration('the names of locks: a list is needed');
   return [...value];

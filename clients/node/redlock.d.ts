@@ -14,7 +14,7 @@ export interface ExecutionResult {
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
 type Routine<T> = (signal: RedlockAbortSignal) => Promise<T>;
 
-/** Another holder has it. Reported as an `error` event. */
+/** Another holder has the lock. Reported as an `error` event. */
 export class ResourceLockedError extends Error {}
 /** The `cause` is the client's own error. */
 export class ExecutionError extends Error {

@@ -1,5 +1,5 @@
-// What programs written for the package `redlock`, version 5, ask for, answered by a lock that waits in the server's queue.
-// One server, cluster or set of sentinels has the locks: a majority of several servers is another thing, and is refused.
+// The API of the package `redlock`, version 5, for programs written for it, by locks that wait in the server's queue. One
+// server, cluster or set of sentinels has the locks: a majority of several servers is another thing, and is refused.
 'use strict';
 
 const { EventEmitter } = require('node:events');
@@ -91,7 +91,7 @@ class Redlock extends EventEmitter {
 
   async extend(lock, duration) {
     if (lock.expiration < Date.now() || lock.held.lost) throw new ExecutionError('Cannot extend an already-expired lock.');
-    // Should this process die, the server keeps the lock for as long as was asked for.
+    // If this process dies, the server keeps the lock for as long as the caller has asked for.
     const [client] = this.clients;
     const renewed = await Promise.all(lock.resources.map(it => send(client, it, 'RLOCK.RENEW', lock.value, duration)));
     if (renewed.some(reply => Number(reply) !== 1)) throw new ExecutionError('Cannot extend an already-expired lock.');

@@ -12,7 +12,7 @@ export interface Server {
  */
 export function serve(options?: readonly string[]): Promise<Server>;
 
-/** The server of a file's tests, by the hooks of its test runner: `before` and `after`, or `beforeAll` and `afterAll`. */
+/** A server for the tests of a file, by the hooks of its test runner: `before` and `after`, or `beforeAll` and `afterAll`. */
 export function serveAround(
   before: (hook: () => Promise<void>) => unknown,
   after: (hook: () => Promise<void> | undefined) => unknown,

@@ -13,7 +13,7 @@ const MISSING = 'there is no rlock on PATH: install the command (cargo install -
 async function serve(options = []) {
   const program = process.env.RLOCK_BIN || onPath();
   if (!program) throw new Error(MISSING);
-  // The end of its input, which comes with that of this process too, ends the server.
+  // The server ends when its input ends, so also when this process does.
   const child = spawn(program, ['dev', '--port', '0', '--until-eof', ...options], { stdio: 'pipe' });
   const ended = once(child, 'close');
   let output = '', errors = '';
@@ -26,7 +26,7 @@ async function serve(options = []) {
     ended.then(() => reject(new Error(`${program} dev does not start: ${errors.trim()}`)), reject);
   });
   const url = await begun;
-  // It keeps no process from ending.
+  // The server does not keep this process from ending.
   for (const part of [child, child.stdin, child.stdout, child.stderr]) part.unref();
   return {
     url,
@@ -38,7 +38,7 @@ async function serve(options = []) {
   };
 }
 
-// The server of a file's tests, by the hooks of its test runner: before and after, or beforeAll and afterAll.
+// A server for the tests of a file, by the hooks of its test runner: before and after, or beforeAll and afterAll.
 function serveAround(before, after, options) {
   let server;
   before(async () => { server = await serve(options); });

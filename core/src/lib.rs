@@ -1,4 +1,4 @@
-//! What rlock decides, without a server: no key is touched here, no clock is read, and nothing is `unsafe`.
+//! The decisions of rlock, without a server: this crate touches no key, reads no clock, and has no `unsafe`.
 //!
 //! [`lock`] is what a lock is and how it changes; [`waiting`] is which clients wait for it, and which is served next; [`words`] is
 //! how commands are written and read.

@@ -142,7 +142,7 @@ proptest! {
         }
     }
 
-    /// Words of all kinds in any order: they are refused, or written back as something that says the same.
+    /// Words of all kinds in any order: they are refused, or written back with the same meaning.
     #[test]
     fn what_is_read_is_written_as_the_same(picks in vec(0..40_usize, 0..9), place in 0..COMMANDS.len()) {
         let options = COMMANDS.iter().flat_map(|command| command.options).flat_map(|option| option.words);
@@ -368,7 +368,7 @@ fn the_page_has_each_error_of_the_tables() {
     }
 }
 
-/// So that the parser needs no more than one look ahead.
+/// So that the parser has to look ahead by one word at most.
 #[test]
 fn the_tables_keep_their_own_rules() {
     for command in COMMANDS {

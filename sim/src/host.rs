@@ -1,5 +1,5 @@
 //! The host on which the engine runs in memory. What a server would decide, tests decide here by switches; what a server
-//! would tell its clients is collected.
+//! would send to its clients is collected.
 
 use crate::keyspace::Keyspace;
 use crate::record::{Clocks, View};
@@ -18,20 +18,20 @@ pub struct Memory<W = ()> {
     pub watcher: W,
     /// What was published: channels and messages.
     pub published: RefCell<VecDeque<(Vec<u8>, Vec<u8>)>>,
-    /// What the engine is to hear of others.
+    /// The notes that the engine has still to read.
     pub inbox: RefCell<VecDeque<Note>>,
     /// What blocked clients wait for, up to the answer.
     pub waits: RefCell<BTreeMap<u64, WaitsFor>>,
     answers: Answers,
     /// The client of the command that is under way.
     pub caller: Cell<u64>,
-    /// Whether it can be kept waiting.
+    /// Whether this client can be blocked.
     pub may_block: Cell<bool>,
     /// Some servers block no client that has a subscription.
     pub has_subscription: Cell<bool>,
     pub steady_ms: Cell<i64>,
     pub clocks: Cell<Clocks>,
-    /// So often the engine may ask whether its turn is over.
+    /// The length of a turn: how many times the engine may ask whether it is over.
     pub turn: Cell<u32>,
     turn_left: Cell<u32>,
     pub limits: Cell<Limits>,
@@ -43,10 +43,10 @@ pub struct Memory<W = ()> {
     pub paused: Cell<Option<Paused>>,
     /// Until when the engine has asked to leave all locks alone.
     pub rests_until: Cell<UnixMs>,
-    /// Whether a user of this name is there; without it, every user is.
+    /// Whether a user of this name exists. None: every user exists.
     pub has_user: RefCell<Option<HasUser>>,
     database: Cell<i32>,
-    /// How many databases have been selected by the engine itself, one within the other.
+    /// How many nested selections of a database by the engine itself are in force.
     selected: Cell<u32>,
 }
 
@@ -56,23 +56,23 @@ type Answers = Rc<RefCell<VecDeque<(u64, Option<Answer>)>>>;
 
 /// Sees what the engine does on the host.
 pub trait Watcher: Sized {
-    /// After each thing that the engine does.
+    /// Called after each step of the engine.
     fn watch(&self, _host: &Memory<Self>, _engine: &Engine<Client>) {}
 
-    /// A lock is looked at.
+    /// The engine opens a lock.
     fn opens(&self, _host: &Memory<Self>) {}
 
-    /// The client of the command that is under way is blocked: the number by which it is answered.
+    /// The client of the command that is under way is blocked. Returns the number by which it is answered.
     fn blocks(&self, host: &Memory<Self>) -> u64 {
         host.caller.get()
     }
 
-    /// Whether writes are paused just as this would be applied.
+    /// Whether writes are paused at the moment when this commit would be applied.
     fn refuses(&self, _host: &Memory<Self>, _commit: &Commit<'_>) -> Option<Paused> {
         None
     }
 
-    /// `apply` makes the changes true.
+    /// `apply` applies the changes.
     fn commits(&self, _host: &Memory<Self>, _commit: &Commit<'_>, apply: impl FnOnce()) {
         apply();
     }
@@ -80,13 +80,13 @@ pub trait Watcher: Sized {
 
 impl Watcher for () {}
 
-/// What becomes true in one step: the changes of holders of keys.
+/// What is applied in one step: changes, each with its key and its holder.
 pub struct Commit<'a> {
     pub database: i32,
     pub changes: Vec<(&'a [u8], &'a [u8], Changes)>,
     /// The answer that is stored with them.
     pub answer: Option<&'a [u8]>,
-    /// Whether the second of these is the grant of a hand-over.
+    /// Whether the second change is the grant of a hand-over.
     pub hands_over: bool,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A client that was blocked, and what it is answered.
+/// A client that was blocked, and its answer.
 pub struct Answered {
     pub client: u64,
     pub waited_for: Option<WaitsFor>,
@@ -126,7 +126,7 @@ pub struct Answered {
     pub answer: Option<Answer>,
 }
 
-/// How much there may be of what the engine keeps in memory.
+/// The limits of what the engine keeps in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub blocked: usize,
@@ -135,7 +135,7 @@ pub struct Limits {
     pub answer_bytes: usize,
 }
 
-/// As many as the module has by default.
+/// The module's defaults.
 const LIMITS: Limits = Limits {
     blocked: 10_000,
     tickets: Most { all: 1_000_000, of_user: 0 },
@@ -182,7 +182,7 @@ impl<W> Memory<W> {
         }
     }
 
-    /// The server's other clients have been served.
+    /// Begins a turn: the server's other clients have been served.
     pub fn begin_turn(&self) {
         self.turn_left.set(self.turn.get());
     }
@@ -192,7 +192,7 @@ impl<W> Memory<W> {
         self.database.set(database);
     }
 
-    /// Whether the engine looks at a lock by itself, not for the command that is under way.
+    /// Whether the engine checks a lock by itself, not for the command that is under way.
     pub fn is_elsewhere(&self) -> bool {
         self.selected.get() > 0
     }
@@ -363,7 +363,7 @@ impl<W: Watcher> Host for Memory<W> {
         Some(Client { id, answers: Some(Rc::clone(&self.answers)) })
     }
 
-    /// Every change is announced, whatever the waits.
+    /// Notes only what the client waits for: this host reports every change anyway.
     fn waits(&self, _side: Option<Side>, client: Option<(&Client, WaitsFor)>) {
         self.waits.borrow_mut().extend(client.map(|(client, waits_for)| (client.id, waits_for)));
     }

@@ -1,4 +1,4 @@
-//! A data set in memory, at one given time. A key is there up to the ms in which it ends, as in the server.
+//! A data set in memory, at one given time. As in the server, a key still exists in the ms in which it ends.
 
 use crate::plain::{self, Plain};
 use rlock_core::lock::{Change, Changes, Expiry, UnixMs, decimal};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Keyspace {
     now: UnixMs,
     databases: BTreeMap<i32, BTreeMap<Vec<u8>, Entry>>,
-    /// All keys that have an end, by it.
+    /// All keys that have an end, in order of their ends.
     ends: BTreeSet<(UnixMs, i32, Vec<u8>)>,
 }
 
@@ -52,12 +52,12 @@ impl Permits {
         self.ends.is_empty()
     }
 
-    /// Those that end at this time or later, the earliest first.
+    /// The permits that end at this time or later, the earliest first.
     pub fn from(&self, end: UnixMs) -> impl DoubleEndedIterator<Item = (UnixMs, &[u8])> {
         self.in_order.range((end, Vec::new())..).map(|(end, member)| (*end, &member[..]))
     }
 
-    /// Those that end before.
+    /// The permits that end before this time.
     pub fn before(&self, end: UnixMs) -> impl DoubleEndedIterator<Item = (UnixMs, &[u8])> {
         self.in_order.range(..(end, Vec::new())).map(|(end, member)| (*end, &member[..]))
     }
@@ -96,7 +96,7 @@ impl Keyspace {
         self.ends.first().map(|(end, ..)| *end)
     }
 
-    /// The key, unless its time is over.
+    /// The key, unless it has expired.
     pub fn get(&self, database: i32, key: &[u8]) -> Option<&Entry> {
         self.databases.get(&database)?.get(key).filter(|entry| entry.expiry >= Expiry::At(self.now))
     }
@@ -203,7 +203,7 @@ impl Keyspace {
         }
     }
 
-    /// Runs a command, and returns whether it has changed anything. One that does not fit to the type of the key changes nothing.
+    /// Runs a command, and returns whether it has changed anything. A command for another type of key changes nothing.
     pub fn run(&mut self, database: i32, command: Plain<'_>) -> bool {
         match command {
             Plain::Publish { .. } => false,
@@ -285,7 +285,7 @@ impl Keyspace {
         has_changed
     }
 
-    /// The key, which is made if it is not there.
+    /// The key, which is created if it does not exist.
     fn entry(&mut self, database: i32, key: &[u8], value: impl FnOnce() -> Value) -> &mut Entry {
         if self.get(database, key).is_none() {
             self.remove(database, key);

@@ -31,11 +31,11 @@ pub struct Connection {
     pub user: Option<Vec<u8>>,
     pub database: i32,
     pub replies: Replies,
-    /// When the command that waits was called, by the steady clock.
+    /// When the waiting command was called, by the steady clock.
     waits_since: Option<i64>,
 }
 
-/// What a command comes to.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Replied,
@@ -69,7 +69,7 @@ impl Node {
         self.clients.insert(id, connection);
     }
 
-    /// The connection is gone, and with it what it waits for.
+    /// Closes a connection, and ends its wait.
     pub fn close(&mut self, id: u64) {
         if self.clients.remove(&id).is_none() {
             return;
@@ -95,19 +95,19 @@ impl Node {
         self.host.end_keys();
     }
 
-    /// When the engine or a key has something to do though no client asks.
+    /// When the engine next has something to do without a command.
     pub fn wakes_at(&self) -> Option<UnixMs> {
         self.engine.wakes_next_at(&self.host)
     }
 
-    /// From here on the host and the engine speak of this client's command.
+    /// From here on, this client's command is the one under way.
     pub fn begin(&mut self, id: u64) {
         let database = self.clients.get(&id).map_or(0, |connection| connection.database);
         self.host.use_database(database);
         self.host.caller.set(id);
     }
 
-    /// Runs a command of rlock; None if it is none of these. The reply is appended to `replies`.
+    /// Runs a command of rlock, and appends the reply to `replies`. None: another command, which is not run.
     pub fn run(&mut self, id: u64, words: &[Vec<u8>], replies: &mut Replies) -> Option<Done> {
         let done = commands::run(self, id, words, replies)?;
         if done == Done::Waits {
@@ -139,7 +139,7 @@ impl Node {
     }
 
     fn answer(&mut self, Answered { client: id, waited_for, answer }: Answered) {
-        // A closed connection has left its wait already.
+        // The wait of a closed connection has ended already.
         let Some((waited_since, mut replies)) = self.stops_waiting(id) else { return };
         if let (Some(WaitsFor::Lock(ticket)), Some(answer)) = (waited_for, &answer) {
             if commands::is_grant(answer) {

@@ -1,4 +1,4 @@
-//! What a change stands for, as plain Redis commands.
+//! The plain Redis commands that a change stands for.
 //!
 //! The module writes, replicates and announces each change as these commands. Here nothing else writes to the keyspace, so
 //! every test on it also shows that these commands alone make the right keys.
@@ -28,7 +28,7 @@ pub enum Plain<'a> {
     Incr {
         key: &'a [u8],
     },
-    /// A key that should not be there yet is not made by it.
+    /// It does not create a key.
     PExpireAt {
         key: &'a [u8],
         at: UnixMs,

@@ -16,10 +16,10 @@ pub struct View<'a, K> {
     pub clocks: Clocks,
 }
 
-/// What a record tells that is not in the keyspace.
+/// What a record reports that is not in the keyspace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clocks {
-    /// The time by which tokens go, if they do.
+    /// The time for fencing tokens, if they go by a clock.
     pub tokens_us: Option<i64>,
     /// Whether any number of readers counts as many.
     pub any_are_many: bool,
@@ -72,7 +72,7 @@ impl<K: Deref<Target = Keyspace>> Record for View<'_, K> {
             return Ok(others_or(if is_alone { 0 } else { self.reads(fields)? }));
         };
         let mode = mode_of(mode)?;
-        // What this holder cannot have, for lack of fields, is not read.
+        // A side is not read if there are too few fields for it.
         let has_room = |holds| fields.len() > if holds > 0 { 2 } else { 1 };
         let (reads, writes) = match mode {
             Mode::Read => {
@@ -88,7 +88,7 @@ impl<K: Deref<Target = Keyspace>> Record for View<'_, K> {
         Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields.len() > mine }))
     }
 
-    /// A single field that is not this holder's is `Others`, also a lone `mode`.
+    /// A single field that is not this holder's is `Others`, even a lone `mode`.
     fn observe_plain(&self) -> Result<Observed, Refusal> {
         match self.fields() {
             Some(fields @ [_]) => {
@@ -175,7 +175,7 @@ impl<K: Deref<Target = Keyspace>> Record for View<'_, K> {
     }
 }
 
-/// How many are alive, and how many have ended.
+/// How many permits are alive, and how many have ended.
 fn count_permits(permits: &Permits, now: UnixMs, most: usize) -> (usize, usize) {
     count_entries(permits.len(), permits.before(now), || permits.from(now), most)
 }

@@ -27,18 +27,18 @@ pub struct Reference {
     key: String,
     pub now: UnixMs,
     lock: Option<Lock>,
-    /// Each with its end. There are none where there is a lock.
+    /// The holder and the end of each permit. Empty while there is a lock.
     permits: Vec<(String, i64)>,
-    /// When the key with the permits ends, unless with the last of them: a client has removed the last, or the expiry.
+    /// When the key with the permits ends, if not with the last permit: a client has removed that permit, or the expiry.
     foreign_expiry: Option<Expiry>,
     /// Read hold keys: they may outlive the lock, and die before it.
     hold_keys: BTreeMap<(String, usize), i64>,
     tokens: i64,
     /// The stored answer, with its end.
     answer: Option<(Vec<u8>, i64)>,
-    /// The time by which tokens go, if they do.
+    /// The time for fencing tokens, if they go by a clock.
     pub token_clock_us: Option<i64>,
-    /// No lease is longer, if this is not 0.
+    /// The longest lease that is allowed; 0: no limit.
     pub grace_length: i64,
     /// Until then no lock gets a new holder.
     pub grace_until: i64,
@@ -62,7 +62,7 @@ impl Lock {
         self.holds.iter().filter(|hold| **hold == (holder.to_owned(), side)).count()
     }
 
-    /// In the order in which they came.
+    /// The fields of the hash, in the order in which they came.
     fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::new();
         if self.read_write {
@@ -100,7 +100,7 @@ impl Reference {
         if self.lock.as_ref().is_some_and(|lock| lock.end < Expiry::At(now)) {
             self.lock = None;
         }
-        // The key goes with the last of them.
+        // The key ends with the last permit.
         if self.permits_expiry().is_some_and(|expiry| expiry < Expiry::At(now)) {
             self.permits.clear();
             self.foreign_expiry = None;
@@ -202,7 +202,7 @@ impl Reference {
         self.grants(fenced)
     }
 
-    /// The reply if a lock that is held does not get this hold, too.
+    /// The reply if a held lock is not granted to this holder as well.
     fn why_not(&self, lock: &Lock, holder: &str, side: Side, lease: i64) -> Option<Reply> {
         let writer = lock.writing && lock.count(holder, Side::Write) > 0;
         let is_allowed = match side {
@@ -341,8 +341,7 @@ impl Reference {
         let lock = self.lock.as_mut().unwrap();
         match (lock.writing, longest) {
             (true, _) => Reply::Number(0),
-            // With many holders, whether another holder has the lock's lease is only checked if the leaving one has
-            // not.
+            // With many holders, the leases of the others are only read if the leaving one had the lock's own.
             (false, _) if any_are_many && !lock.holds.is_empty() && gone < lock.end => Reply::Number(0),
             (false, Some(end)) => {
                 lock.end = Expiry::At(end);
@@ -352,7 +351,7 @@ impl Reference {
         }
     }
 
-    /// Tells when the last of those that go would have ended.
+    /// Returns when the last of the dropped holds would have ended.
     fn drop_reads(&mut self, holder: &str, all: bool) -> Expiry {
         let lock = self.lock.as_mut().unwrap();
         let mut latest = Expiry::At(i64::MIN);
@@ -402,7 +401,7 @@ impl Reference {
         self.published.push((channel.into_bytes(), message.as_bytes().to_vec()));
     }
 
-    /// The key as other names have it in them.
+    /// The key as it is part of other names.
     fn tag(&self) -> String {
         if self.key.contains('{') { self.key.clone() } else { format!("{{{}}}", self.key) }
     }
@@ -411,7 +410,7 @@ impl Reference {
         self.grace_length > 0 && lease > self.grace_length
     }
 
-    /// Whether a free lock is not handed to a waiter with such a lease.
+    /// Whether a free lock is not handed to a waiter with this lease.
     pub fn keeps_out(&self, lease: i64) -> bool {
         self.grace_until > self.now || self.is_too_long(lease)
     }
@@ -435,9 +434,9 @@ impl Reference {
             before = before.max(Expiry::At(hold.unwrap_or(i64::MIN)));
         }
         if lock.read_write && !lock.writing {
-            // A renewal shortens no longer lease of another holder, only one of this holder's own. Like a new reader, a
-            // renewal makes the lease longer up to its own end only: if another's read outlives the lock, its holder
-            // has asked for that, by the lease that it gave a nested write hold's release before the downgrade.
+            // A renewal may shorten this holder's own lease, but not the longer lease of another holder. Like a new
+            // reader, it makes the lock's lease longer only up to its own end. If another's read hold outlives the lock,
+            // its holder asked for that: it gave the lock this lease when it released a nested write hold before the downgrade.
             let longer = Expiry::At(end) >= lock.end;
             if !longer && self.any_are_many && before < lock.end {
                 return Reply::Number(1);

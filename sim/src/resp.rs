@@ -5,18 +5,18 @@ const COMMAND_MAX: usize = 1_024 * 1_024;
 const WORDS_MAX: usize = 10_000;
 const LINE_MAX: usize = 64 * 1_024;
 
-/// What was read and is no whole command yet.
+/// Bytes that were read and are not a whole command yet.
 #[derive(Default)]
 pub struct Requests {
     pub bytes: Vec<u8>,
 }
 
-/// What cannot be read as a command; the connection is closed behind this error.
+/// What cannot be read as a command; the connection is closed after this error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Garbled(pub &'static str);
 
 impl Requests {
-    /// The next whole command. `None`: it has not come.
+    /// The next whole command. `None`: it has not arrived completely.
     pub fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, Garbled> {
         loop {
             let mut rest = &self.bytes[..];
@@ -111,17 +111,17 @@ impl Replies {
         self
     }
 
-    /// So many values follow.
+    /// This many values follow.
     pub fn array(&mut self, length: usize) -> &mut Self {
         self.head('*', length)
     }
 
-    /// So many names follow, each with a value behind it.
+    /// This many names follow, each with a value after it.
     pub fn map(&mut self, length: usize) -> &mut Self {
         if self.is_3 { self.head('%', length) } else { self.head('*', length * 2) }
     }
 
-    /// So many values follow that the client has not asked for just now.
+    /// This many values follow, for which the client has not just asked.
     pub fn push(&mut self, length: usize) -> &mut Self {
         self.head(if self.is_3 { '>' } else { '*' }, length)
     }

@@ -1,7 +1,7 @@
 //! ACQUIRE, RACQUIRE, WACQUIRE and PACQUIRE: one grammar, four kinds of hold.
 //!
 //! With WAIT, a client that is not granted the lock at once is blocked until it is, or until its time is up. With SESSION, a
-//! ticket waits in its place, and the session gets an event. With MAX, neither waits behind as many others.
+//! ticket waits instead of the client, and the session gets an event. With MAX, neither waits if that many already wait.
 
 use crate::server::waiting::{self, Acquiring, Waiting};
 use crate::server::{Command, Context, Reply, Str, reply};

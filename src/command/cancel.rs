@@ -1,4 +1,4 @@
-//! CANCEL: takes a session's tickets back, and says of each whether it was granted its lock: that is its holder's to release.
+//! CANCEL: withdraws a session's tickets, and says which were already granted their lock: their holders must release those.
 
 use crate::server::{Command, Context, Reply, Str, waiting};
 use rlock_core::waiting::TicketNames;

@@ -1,5 +1,5 @@
-//! The commands: what each does with a request, and the reply. One file per verb. The words are read by
-//! [`rlock_core::words`], and no rule of locking is in here.
+//! The commands: what each does with a request, and the reply. One file per verb. [`rlock_core::words`] parses the arguments,
+//! and no rule of locking is in here.
 
 mod acquire;
 mod acquire_all;

@@ -1,4 +1,4 @@
-//! RELEASE: one hold, or all of a holder.
+//! RELEASE: releases one hold, or all holds of a holder.
 
 use crate::server::waiting;
 use crate::server::{Command, Context, Reply, Str};

@@ -1,4 +1,4 @@
-//! SESSIONS, for people on call: the sessions of all users, and the end of one that should not be there.
+//! SESSIONS, for people on call: lists the sessions of all users, or ends one that should not be there.
 
 use crate::server::waiting::{self, SessionView};
 use crate::server::{Command, Context, Reply, Str, Writer, latency};
@@ -28,7 +28,7 @@ impl Command for Sessions {
     }
 }
 
-/// The most sessions that are listed, whatever COUNT is: more would take longer than a turn of the server.
+/// The maximum of listed sessions, whatever COUNT is: more would take longer than a turn of the server.
 const LISTED_MAX: usize = 1_000;
 
 fn write(writer: Writer<'_>, SessionView { summary: session, address }: &SessionView, now: UnixMs) {

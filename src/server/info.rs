@@ -1,6 +1,6 @@
-//! The section of INFO: what happened since the module was loaded, and how many clients wait now.
+//! The module's section of INFO: what happened since the module was loaded, and how many clients wait now.
 //!
-//! Monitoring asks for it every few seconds, so all numbers are kept ready, and none is counted for it.
+//! Monitoring asks for it every few seconds, so all numbers are kept ready: nothing is counted on request.
 
 use crate::server::edge::settings::SETTINGS;
 use crate::server::ffi::api::api;
@@ -25,7 +25,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, for_crash_report
         return;
     }
     guarded((), || {
-        // Within a command of ours another module may ask.
+        // Another module may ask within a command of ours, which has the engine.
         let Ok(engine) = state::engine() else { return };
         let counted = counted(&engine.counters).into_iter();
         // SAFETY: the info context is the server's; names are copied. The section gets the module's name.

@@ -20,7 +20,7 @@ const VERSION: c_int = 100;
 
 const API_VERSION: c_int = 1;
 
-/// Valkey from 9.0: slots may move with their locks in them. Without this option no slot of the server may move.
+/// For Valkey from 9.0 on: slots may move with the locks in them. Without this option, no slot of the server may move.
 const VALKEY_HANDLES_SLOT_MIGRATION: c_int = 1 << 5;
 
 /// Loads the module with its commands.
@@ -59,8 +59,8 @@ pub unsafe fn load(
     }
 }
 
-/// Whether the server refuses the name because it has the module: CONFIG REWRITE copies a --loadmodule of the command line
-/// into the file, so the next start finds both.
+/// Whether the server refuses the name because it already has the module: CONFIG REWRITE copies a --loadmodule of the command
+/// line into the file, so the next start finds both.
 fn is_loaded_already() -> bool {
     // SAFETY: a pointer that the server has set just now, if it has the function.
     unsafe { raw::RedisModule_IsModuleNameBusy.is_some_and(|is_busy| is_busy(NAME.as_ptr()) != 0) }
@@ -95,10 +95,9 @@ fn refuse(reason: &str) -> c_int {
     flag::ERR
 }
 
-/// Refuses, always. What remains of a module with commands, events and clients of its own can end a server that unloads
-/// it: a command that a pause has postponed and that runs where there is no code any more, an ACL rule that names a
-/// command that is gone. The cases differ by version, and those of the next one are unknown. To load another version,
-/// restart the server.
+/// Always refuses. If a module has commands, events and clients of its own, unloading it can crash the server: a command
+/// that a pause has postponed runs code that is gone, or an ACL rule names a command that is gone. The cases differ by
+/// version, and those of the next version are unknown. To load another version, restart the server.
 ///
 /// # Safety
 /// To be called by the server, which finds it by its name.

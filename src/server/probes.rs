@@ -4,7 +4,7 @@
 //! RLOCK.CALL ERROR-WITHIN-EVENT
 //! ```
 //! Commands for tests: one panics, to prove that a panic in any command becomes an error reply; the other calls commands as
-//! other modules do, also within the event of a key, to prove what they are answered. Never in a build that ships.
+//! other modules do, also within the event of a key, to prove which replies they get. Never in a build that ships.
 
 use super::edge::{Command, Reply, Writer};
 use super::ffi::api::{api, flag};
@@ -34,7 +34,7 @@ impl Command for Panic {
 pub struct Call;
 
 impl Command for Call {
-    /// As CANCEL it takes a word and any number of others.
+    /// Like CANCEL, it takes a word and any number of others.
     const WORDS: &'static words::Command = &words::Command {
         name: "RLOCK.CALL",
         summary: "Calls a command as other modules do.",
@@ -50,7 +50,7 @@ impl Command for Call {
                 Reply::Nil
             }
             Some((word, [])) if word.bytes() == b"ERROR-WITHIN-EVENT" => {
-                // Empty if the answer was none.
+                // Empty if the reply was not an error.
                 WITHIN.with_borrow(|within| _ = Writer::new(context).bytes(&within.error));
                 Reply::Written
             }
@@ -59,8 +59,8 @@ impl Command for Call {
     }
 }
 
-/// Calls the command that is named first, and passes its answer on; or says that there is none yet. On servers on which
-/// modules can wait for answers, this one would.
+/// Calls the command that is named first, and passes its reply on, or says that there is none yet. Servers on which modules
+/// can wait for replies may block this call.
 fn call_as_a_module(context: &Context, command: &[Str<'_>]) -> Reply {
     // SAFETY: a pointer that the server has set at load, or has not.
     let can_wait = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };
@@ -84,7 +84,7 @@ fn run(context: &Context, command: &[Str<'_>], may_wait: bool) -> Option<CallRep
     unsafe { call!(context, name, format, arguments.as_ptr(), arguments.len()) }
 }
 
-/// What is to be called within the next event of a hash, and what the last such call was answered.
+/// The command to call within the next event of a hash, and the error that the last such call got.
 #[derive(Default)]
 struct Within {
     command: Vec<OwnedStr>,

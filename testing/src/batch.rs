@@ -1,7 +1,7 @@
 //! Thousands of clients that each send one command and wait for its reply, in one thread.
 //!
-//! A thread for each of them would cost more than the server that they are to try, and reading them one after the other
-//! would not show when each was answered.
+//! A thread for each client would cost more than the server under test, and reading one client after the other would
+//! not show when each was answered.
 
 use crate::resp::{Protocol, Received, packed};
 use crate::{PATIENCE, Reply, Server, unix_ms};
@@ -35,8 +35,8 @@ pub fn batch_of(wanted: usize) -> usize {
     possible
 }
 
-/// Raises the limit to this many clients, for this process and the servers that it starts from now on; beyond the hard limit if that is
-/// allowed.
+/// Raises the limit of open files for this many clients, for this process and the servers that it starts from now on;
+/// beyond the hard limit if that is allowed.
 ///
 /// # Errors
 /// Why there cannot be so many.
@@ -100,8 +100,8 @@ impl Batch {
         member.stream.write_all(&bytes).expect("there is room for one command");
     }
 
-    /// Reads until this many clients have their answers. Returns how many have, which is fewer only if the others
-    /// wait in vain.
+    /// Reads until this many clients have their answers. Returns how many have one: fewer only if the others got none
+    /// in time.
     pub fn collect(&mut self, wanted: usize) -> usize {
         let deadline = Instant::now() + PATIENCE;
         let mut answered = self.answered();

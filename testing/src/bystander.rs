@@ -1,4 +1,4 @@
-//! A client that has nothing to do with locks, and wants the server's answers all the same.
+//! A client that has nothing to do with locks, but still needs the server's answers.
 
 use crate::Server;
 use crate::processor::{self, Wanted};
@@ -20,7 +20,7 @@ pub struct Testimony {
 }
 
 impl Bystander {
-    /// Begins to ask the server for a sign of life, about each ms.
+    /// Starts to send PING to the server, about once a ms.
     pub fn of(server: &Server) -> Self {
         let (mut client, process) = (server.client(), server.id());
         let has_seen_enough = Arc::new(AtomicBool::new(false));
@@ -34,7 +34,7 @@ impl Bystander {
                 let no_processor = (wanted.look() - before) + (processor::was_wanted_here() - here);
                 silence = silence.max(asked.elapsed().saturating_sub(no_processor));
                 if !is_served {
-                    // Others see that as well.
+                    // The rest of the test notices that as well.
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(1));

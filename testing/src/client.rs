@@ -79,10 +79,10 @@ impl Client {
         (0..count).map(|_| self.receive()).collect()
     }
 
-    /// Has these commands done in one transaction, and returns their replies.
+    /// Runs these commands in one transaction, and returns their replies.
     ///
     /// # Panics
-    /// If one of them is refused before it is done.
+    /// If one of them is refused before EXEC.
     pub fn transaction<C: AsRef<str>>(&mut self, commands: impl IntoIterator<Item = C>) -> Vec<Reply> {
         assert_eq!(self.say("MULTI"), text("OK"));
         let queued = self.say_all(commands);
@@ -90,7 +90,7 @@ impl Client {
         self.say("EXEC").as_list().to_vec()
     }
 
-    /// Sends several commands in one piece to a server that may be gone. What it answers is for [`Self::try_receive`].
+    /// Sends several commands in one piece to a server that may be gone. [`Self::try_receive`] reads the replies.
     pub fn try_send_together<A: AsRef<[u8]>>(&mut self, commands: &[&[A]]) -> std::io::Result<()> {
         self.stream.write_all(&commands.iter().map(|command| packed(command)).collect::<Vec<_>>().concat())
     }
@@ -105,7 +105,7 @@ impl Client {
         self.next_reply().expect("the server answers")
     }
 
-    /// The next reply to the letter, as people see it: in this protocol, which HELLO has asked for.
+    /// The next reply as exact text. It has to be in this protocol, which HELLO has requested.
     ///
     /// # Panics
     /// If it breaks the protocol.
@@ -143,7 +143,7 @@ impl Client {
         seconds * 1_000 + micros / 1_000
     }
 
-    /// When a key goes, in Unix ms; -1 for never, -2 for a key that is not there.
+    /// When a key expires, in Unix ms; -1 for never, -2 for a key that is not there.
     pub fn expiry(&mut self, key: &str) -> i64 {
         self.run(&["PEXPIRETIME", key]).as_int()
     }

@@ -92,7 +92,7 @@ fn meet(masters: &[&Server], replicas: &[&Server]) {
     introduce();
     let mut introduced = Instant::now();
     wait_until("the nodes know each other", || {
-        // A node that was too busy to answer is forgotten, and not asked again by itself.
+        // A node that was too busy to answer is forgotten. The other nodes do not ask it again.
         if introduced.elapsed() > INTRODUCED_AGAIN {
             introduce();
             introduced = Instant::now();
@@ -140,7 +140,7 @@ impl SlotMove {
         ok(&mut self.source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", self.target_port));
     }
 
-    /// The slot is the target's. The third master hears of it in its own time.
+    /// Gives the slot to the target. The third master learns of it some time later.
     pub fn finish(&mut self) {
         let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.target_id);
         ok(&mut self.target, &command);
@@ -152,7 +152,7 @@ fn nodes() -> Vec<Server> {
     let options = [
         ["--cluster-node-timeout", NODE_TIMEOUT_MS],
         ["--cluster-require-full-coverage", "no"],
-        // A replica may always follow its master, however long ago it heard of it.
+        // A replica may always take its master's place, however long ago it heard of it.
         ["--cluster-replica-validity-factor", "0"],
     ];
     (0..MASTERS).map(|_| Server::prepare().in_cluster().options(options.as_flattened()).start()).collect()

@@ -1,6 +1,6 @@
-//! A hash as RESTORE carries it, in words: a stream of commands is read by people when a test fails.
+//! The hash in a RESTORE as readable text: when a test fails, people read the stream of commands.
 
-/// Pairs of strings, in the oldest form of a hash; its version and checksum are the business of the server that gets it.
+/// A hash in its oldest form: pairs of strings. The server that gets the dump checks its version and checksum.
 const HASH: u8 = 4;
 const FOOTER: usize = 2 + 8;
 
@@ -18,7 +18,7 @@ pub fn hash_in_words(dump: &[u8]) -> Option<String> {
     rest.is_empty().then(|| format!("{{{pairs}}}"))
 }
 
-/// The first string, behind a length of six bits or fourteen, and what comes after it.
+/// The first string, which follows a length of 6 or 14 bits, and the bytes after it.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match *bytes {
         [length @ 0..=0x3f, ref rest @ ..] => (usize::from(length), rest),

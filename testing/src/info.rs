@@ -7,7 +7,7 @@ use crate::Client;
 pub struct Info(String);
 
 impl Info {
-    /// All lines, each as its name and what stands behind it.
+    /// All lines, each as its name and its value.
     pub fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.lines().filter_map(|line| line.split_once(':'))
     }
@@ -36,7 +36,7 @@ impl Client {
         Info::from(self.run(&["INFO", section]).as_text())
     }
 
-    /// A number that the module tells, by its name without the `rlock_` before it.
+    /// A number that the module reports, by its name without `rlock_`.
     pub fn figure(&mut self, name: &str) -> i64 {
         self.figures([name])[0]
     }

@@ -16,7 +16,7 @@ pub(crate) const OPTIONS: [&str; 2] = ["--shutdown-timeout", "0"];
 pub(crate) fn end_gracefully(process: &mut Child) {
     let deadline = Instant::now() + PATIENCE;
     if is_running(process) {
-        // One that is frozen hears nothing before it goes on.
+        // A frozen process handles no signal before it continues.
         let _ = send_signal(process.id(), Signal::SIGTERM).and_then(|()| send_signal(process.id(), Signal::SIGCONT));
     }
     while is_running(process) && Instant::now() < deadline {
@@ -24,7 +24,7 @@ pub(crate) fn end_gracefully(process: &mut Child) {
     }
 }
 
-/// One that was waited for has no id any more; it may be another's by now.
+/// A process that was waited for has no id any more: the id may belong to another process.
 fn is_running(process: &mut Child) -> bool {
     matches!(process.try_wait(), Ok(None))
 }

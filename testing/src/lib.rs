@@ -47,13 +47,13 @@ pub use waiting::start_waiting;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a condition may take to come true. Far more than any needs, so that only a real failure meets it.
+/// How long a condition may take to hold. Far more than any condition needs, so that only a real failure reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Polls until the condition holds.
 ///
 /// # Panics
-/// If it does not within [`PATIENCE`].
+/// If it does not hold within [`PATIENCE`].
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     wait_for_as_long_as(PATIENCE, what, condition);
 }
@@ -61,12 +61,12 @@ pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
 /// The same, for what takes longer.
 ///
 /// # Panics
-/// If it does not within that time.
+/// If the condition does not hold within that time.
 pub fn wait_for_as_long_as(patience: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + patience;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
-        // Not at once: what is waited for needs the processor, too.
+        // Not at once: the process that is waited for needs the processor, too.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -78,7 +78,7 @@ pub fn unix_ms() -> i64 {
     i64::try_from(since.as_millis()).expect("it is not that late")
 }
 
-/// The lease that a command gave, exactly: the key's expiry must lie between the server's clock before and after.
+/// Checks the exact lease that a command gave, by the server's clock before and after the command.
 pub struct LeaseCheck {
     before: i64,
 }

@@ -1,27 +1,27 @@
 //! How long a process wanted a processor and had none.
 //!
-//! If other processes have the processors, an answer is late through no fault of the server. The bounds are on what the
-//! server does with the time it has, so that time is measured and subtracted; on a quiet machine it is almost zero.
+//! If other processes have the processors, an answer is late through no fault of the server. The bounds are on what the server
+//! does with the time it has, so the wait for a processor is measured and subtracted; on a quiet machine it is almost zero.
 
 use crate::unix_ms;
 use std::time::Duration;
 
-/// How long a process had wanted a processor in vain, from time to time.
+/// How long a process waited for a processor, sampled from time to time.
 pub struct Wanted {
     process: u32,
-    /// At which Unix ms, and how long up to then.
+    /// The samples: the Unix ms, and the total wait up to that moment.
     looks: Vec<(i64, Duration)>,
 }
 
 impl Wanted {
-    /// From now on.
+    /// Samples this process from now on.
     pub fn by(process: u32) -> Self {
         let mut wanted = Self { process, looks: Vec::new() };
         wanted.look();
         wanted
     }
 
-    /// Reads how long it was until now.
+    /// Takes a sample, and returns the total wait so far.
     pub fn look(&mut self) -> Duration {
         let before = self.looks.last().map_or(Duration::ZERO, |look| look.1);
         // A process that has died wants nothing any more.
@@ -30,7 +30,7 @@ impl Wanted {
         wanted
     }
 
-    /// For how many ms it was between these moments, as far as it was looked at.
+    /// How many ms the process waited between these moments, as far as the samples show it.
     pub fn ms_between(&self, from: i64, to: i64) -> i64 {
         let first = self.looks.partition_point(|look| look.0 <= from).saturating_sub(1);
         let last = self.looks.partition_point(|look| look.0 < to).min(self.looks.len() - 1);
@@ -39,19 +39,19 @@ impl Wanted {
     }
 }
 
-/// Of this thread, since it began.
+/// The wait of this thread since it began.
 pub fn was_wanted_here() -> Duration {
     was_wanted("/proc/thread-self/schedstat")
 }
 
-/// Of all threads of a process that are there, since they began.
+/// The wait of all current threads of a process since they began.
 pub fn was_wanted_by(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.map(|thread| was_wanted(&thread.path().join("schedstat").to_string_lossy())).sum()
 }
 
-/// Of a process's first thread, if the file is a process's; of a server that is the one that does everything. Where the
-/// system does not tell, nothing is allowed for.
+/// The wait of a thread; of a process's first thread if the file is a process's. In a server, the first one does
+/// everything. If the system does not report the wait, it counts as zero.
 fn was_wanted(file: &str) -> Duration {
     let statistics = std::fs::read_to_string(file).unwrap_or_default();
     let waited_ns = statistics.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok());

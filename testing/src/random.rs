@@ -1,4 +1,4 @@
-//! Chance that can be had again: the same seed, the same choices.
+//! Reproducible random choices: the same seed gives the same choices.
 
 /// SplitMix64, which needs no more state than its seed.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From nought to `bound`, without it.
+    /// From 0 to `bound`, `bound` excluded.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias is 1 in 2^64 / bound.
         self.draw() % bound.max(1)
@@ -28,7 +28,7 @@ impl Random {
         first + self.below(last - first + 1)
     }
 
-    /// True so often in a hundred.
+    /// True in this many cases of a hundred.
     pub fn is(&mut self, hundredths: u8) -> bool {
         self.below(100) < hundredths.into()
     }

@@ -1,4 +1,4 @@
-//! Compiles the examples of the project's page. Here, since a crate that is published has no files but its own.
+//! Compiles the examples of the project's page. It is in this crate because published crates have only their own files.
 
 #[doc = include_str!("../../README.md")]
 struct OfTheProject;

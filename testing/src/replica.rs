@@ -3,7 +3,7 @@
 use crate::{Server, wait_until};
 
 impl Server {
-    /// Makes this server follow the master, and returns once it has what the master has and gets what comes.
+    /// Makes this server follow the master. Returns once it has the master's data and gets its changes.
     pub fn follow(&self, master: &Server) {
         self.begin_to_follow(master);
         self.until_linked();

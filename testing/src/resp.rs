@@ -1,9 +1,8 @@
 //! The protocol: commands as bytes, and what a server may say, read to the letter.
 //!
-//! A client library is built to get along with servers; this is built not to: a line that ends otherwise, a number with
-//! a plus, a type that the connection did not ask for is an error here, and so is a byte too many or too few, since then
-//! the next reply does not begin where it should. Nor is there anything else between the wire and a test: neither time
-//! limits nor a second try.
+//! A client library tolerates what servers do; this reader does not. A line with another end, a number with a plus, or
+//! a type that the connection did not ask for is an error here. So is a byte too many or too few, because then the next
+//! reply does not begin where it should. Nothing else is between the wire and a test: no time limits, no second try.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -21,7 +20,7 @@ pub enum Frame {
     List(Vec<Frame>),
     Map(Vec<(Frame, Frame)>),
     Push(Vec<Frame>),
-    /// The line of a double, a boolean or a big number: nothing of ours is.
+    /// The line of a double, a boolean or a big number. None of our replies is one.
     Other(Vec<u8>),
 }
 
@@ -40,10 +39,10 @@ pub enum Protocol {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-/// What is there so far of a reply; none if there has to come more.
+/// A part of a reply; `None` if more bytes have to come.
 type Partial<T> = Result<Option<T>, Malformed>;
 
-/// A command as it goes over the wire. Each argument is copied only once, as it may be as long as the server takes.
+/// A command as it goes over the wire. Each argument is copied only once, because it may be as long as the server accepts.
 pub fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
     let mut packed = format!("*{}\r\n", command.len()).into_bytes();
     for argument in command.iter().map(AsRef::as_ref) {
@@ -54,7 +53,7 @@ pub fn packed<A: AsRef<[u8]>>(command: &[A]) -> Vec<u8> {
     packed
 }
 
-/// The first reply in these bytes, and how many of them it has.
+/// The first reply in these bytes, and its length.
 fn first(bytes: &[u8], protocol: Protocol) -> Partial<(Frame, usize)> {
     let mut reader = Reader { bytes, at: 0, protocol };
     Ok(reader.frame()?.map(|frame| (frame, reader.at)))
@@ -85,7 +84,7 @@ impl Received {
         }
     }
 
-    /// What has come is behind what came before.
+    /// Adds bytes to those that came before.
     pub fn add(&mut self, bytes: &[u8]) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
         self.bytes.extend_from_slice(bytes);
@@ -122,7 +121,7 @@ struct Reader<'a> {
     protocol: Protocol,
 }
 
-/// Leaves the function with nothing if there has to come more.
+/// Returns `None` from the function if more bytes have to come.
 macro_rules! whole {
     ($read:expr) => {
         match $read? {
@@ -151,7 +150,7 @@ impl<'a> Reader<'a> {
             b'$' | b'*' if line == b"-1" && self.protocol.has_old_nil() => Frame::Nil,
             b'$' => Frame::Bulk(whole!(self.bulk(line))),
             b'=' => match whole!(self.bulk(line)).split_at_checked(4) {
-                // Behind the three letters of what is known of the text.
+                // The text comes after the three letters of its format and a colon.
                 Some((_, text)) => Frame::Bulk(text.to_vec()),
                 None => return Err(self.malformed("a text without its kind")),
             },
@@ -159,7 +158,7 @@ impl<'a> Reader<'a> {
             b'*' | b'~' => Frame::List(whole!(self.list(line, 1))),
             b'>' => Frame::Push(whole!(self.list(line, 1))),
             b'%' => Frame::Map(pairs(whole!(self.list(line, 2)))),
-            // What is said about the reply that follows.
+            // Attributes of the reply that follows.
             b'|' => {
                 whole!(self.list(line, 2));
                 whole!(self.frame())
@@ -237,7 +236,7 @@ impl Frame {
         matches!(self, Self::Simple(line) if line == status.as_bytes())
     }
 
-    /// What a string says; nothing for what is none.
+    /// The text of a string; empty for other frames.
     #[must_use]
     pub fn text(&self) -> &[u8] {
         if let Self::Simple(text) | Self::Bulk(text) = self { text } else { b"" }
@@ -253,7 +252,7 @@ impl Frame {
         }
     }
 
-    /// Whether there is an error in it, at any depth, that says this.
+    /// Whether an error in it, at any depth, contains this text.
     #[must_use]
     pub fn mentions(&self, what: &str) -> bool {
         match self {

@@ -11,9 +11,9 @@ const NAME: &str = "locks";
 const DOWN_AFTER_MS: u64 = 1_000;
 const FAILOVER_TIMEOUT_MS: u64 = 5_000;
 
-/// Sentinels speak rarely, and do nothing for half a minute after a busy disk or processor has kept them waiting. Neither
-/// is what the tests are about. But one that has not heard of a new master for four publish periods makes it a replica
-/// again, and on a busy machine that must not be too soon.
+/// By default sentinels speak rarely, and do nothing for half a minute after a busy disk or processor has kept them
+/// waiting. The tests are about neither. But a sentinel that has not heard of a new master for four publish periods
+/// makes that master a replica again: on a busy machine this must not come too soon.
 const PACE: &str = "SENTINEL DEBUG publish-period 500 info-period 500 tilt-trigger 20000 tilt-period 100";
 
 pub struct Watched {

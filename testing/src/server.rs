@@ -20,7 +20,7 @@ pub struct Server {
 pub struct Start {
     options: Vec<String>,
     configuration: Option<PathBuf>,
-    /// Its file, if it is not [`module`], and with what it is loaded.
+    /// The module's file, if it is not [`module`], and its load arguments. `None`: no module.
     module: Option<(Option<PathBuf>, Vec<String>)>,
     directory: TempDir,
     environment: Vec<(&'static str, String)>,
@@ -66,7 +66,7 @@ impl ServerVersion {
         !self.valkey && (self.major, self.minor) >= (8, 2)
     }
 
-    /// Whether the module serves waiters right behind the command of another client that has removed their lock.
+    /// Whether the module serves waiters right after the command of another client that has removed their lock.
     pub fn has_jobs(self) -> bool {
         self.has_what_redis_has(7, 2) && !self.moves_clients()
     }
@@ -95,7 +95,7 @@ impl Server {
         Start::new()
     }
 
-    /// A connection of its own to this server.
+    /// A new connection to this server.
     pub fn client(&self) -> Client {
         Client::connect(&self.socket()).expect("the server accepts connections")
     }
@@ -157,14 +157,14 @@ impl Server {
         send_signal(self.process.id(), signal).expect("the server's process is there");
     }
 
-    /// Kills the server without a warning, and returns what is needed to start one on what it left.
+    /// Kills the server without a warning. Returns what is needed to start another one on its files.
     pub fn crash(mut self) -> Start {
         self.end();
         let directory = std::mem::replace(&mut self.directory, new_directory());
         Start { directory, ..Start::new() }
     }
 
-    /// Ends the server without a warning. It stays here with its log.
+    /// Kills the server without a warning. Its log stays readable.
     pub fn kill(&mut self) {
         self.end();
     }
@@ -203,7 +203,7 @@ impl Start {
         }
     }
 
-    /// Listens there, and not on any port that is free: for a server that comes back to where others look for it.
+    /// Listens on this port instead of any free one: for a server that comes back to where others look for it.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
@@ -244,7 +244,7 @@ impl Start {
         self
     }
 
-    /// A node of a cluster without others, which owns all slots once it is assigned them.
+    /// A cluster node that knows no others. It owns all slots once they are assigned to it.
     pub fn in_cluster(self) -> Self {
         let port = free_port().to_string();
         self.options(&["--cluster-enabled", "yes", "--cluster-port", &port])
@@ -289,7 +289,7 @@ impl Start {
         self.try_start().unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
     }
 
-    /// The server, or what its log says of why it did not start.
+    /// The server, or its log if it did not start.
     pub fn try_start(self) -> Result<Server, String> {
         let port = self.port.unwrap_or_else(free_port);
         let mut server = Server { process: self.spawn(port), directory: self.directory, port };
@@ -313,7 +313,7 @@ impl Start {
         let directory = self.directory.path();
         let settings = self.module.iter().flat_map(|(_, arguments)| arguments.chunks(2)).map(|pair| pair.join("="));
         assert!(self.module.is_some() && self.options.is_empty(), "rlock dev is no server but one with the module");
-        // One that was killed has left it.
+        // A server that was killed has left its socket.
         let _ = std::fs::remove_file(socket_in(directory));
         let log = std::fs::File::create(directory.join("log")).expect("a file in a directory of ours");
         let mut command = Command::new(program);
@@ -404,7 +404,7 @@ pub fn dev_program() -> Option<String> {
     std::env::var("RLOCK_DEV").ok().filter(|program| !program.is_empty())
 }
 
-/// When the file was changed that was changed last.
+/// The time of the last change of any file in this directory.
 fn newest_in(directory: &Path) -> Option<SystemTime> {
     let changed = |entry: std::fs::DirEntry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => newest_in(&entry.path()),
@@ -413,9 +413,9 @@ fn newest_in(directory: &Path) -> Option<SystemTime> {
     std::fs::read_dir(directory).ok()?.flatten().filter_map(changed).max()
 }
 
-/// A port on which nobody listens, and that this process gave to nobody else. It is not one of those that the system itself
-/// gives to connections and listeners (32,768 and up): they could take it before its server does or while that is down,
-/// and a connection to it could connect to itself. Concurrent processes begin at different places.
+/// A port on which no process listens, and that this function has not returned before. It is not one of those that the
+/// system itself gives to connections and listeners (32,768 and up): they could take it before its server does or while
+/// that is down, and a connection to it could connect to itself. Concurrent processes begin at different places.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 22_000;

@@ -30,7 +30,7 @@ impl Reply {
     /// The events of a reply to RLOCK.EVENTS.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is no such reply.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         let event = |event: &Reply| {
@@ -49,7 +49,7 @@ impl Reply {
     /// Of each grant among them: the ms from the beginning of the call until its lease ends.
     ///
     /// # Panics
-    /// If there is another event among them.
+    /// If one of the events is no grant.
     #[must_use]
     pub fn grants_end_in(&self) -> Vec<i64> {
         self.as_list().iter().map(|event| event.as_list()[4].as_int()).collect()
@@ -89,7 +89,7 @@ impl Session {
         self.connection = server.client();
     }
 
-    /// The same, after the server has noticed that the session is unattended.
+    /// The same. Returns after the server has noticed that the session is unattended.
     pub fn hang_up(&mut self, server: &Server) {
         let unattended = self.other.figure("sessions_unattended");
         self.reconnect(server);
@@ -104,7 +104,7 @@ impl Session {
     /// The same, for a lock that the ticket has to wait for.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the ticket does not have to wait.
     pub fn wait_for(&mut self, command: &str, ticket: &str) {
         assert_eq!(self.ask(command, ticket), Reply::Text("WAITING".to_owned()), "{command} by {ticket}");
     }
@@ -144,7 +144,7 @@ impl Session {
         self.other.until_blocked(id);
     }
 
-    /// Takes tickets back, or ends the session.
+    /// Cancels tickets, or ends the session.
     pub fn cancel(&mut self, tickets: &str) -> Reply {
         self.other.say(&format!("RLOCK.CANCEL {} {tickets}", self.name))
     }

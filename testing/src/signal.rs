@@ -1,5 +1,5 @@
-//! Signals, sent by the system call itself: the program `kill` is not on every system, and tests are to need nothing that
-//! a bare one has not.
+//! Signals, sent by the system call itself: the program `kill` is not on every system, and tests must need nothing that
+//! a bare system lacks.
 
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::{kill, killpg};
@@ -22,7 +22,7 @@ pub fn send_signal_to_group(first: u32, signal: Signal) -> io::Result<()> {
     Ok(killpg(positive(first)?, signal)?)
 }
 
-/// Nought and less would be groups of processes, our own among them.
+/// Zero and negative numbers would mean groups of processes, our own among them.
 fn positive(process: u32) -> io::Result<Pid> {
     let process = i32::try_from(process).ok().filter(|it| *it > 0);
     process.map(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())

@@ -2,7 +2,7 @@
 
 use crate::{Client, Server, wait_until};
 
-/// Has a client of its own send a command that waits, and returns once it does.
+/// Sends a command that waits, on a new connection. Returns once the client waits.
 pub fn start_waiting(server: &Server, command: &str) -> Client {
     let (mut client, mut watch) = (server.client(), server.client());
     let before = watch.figure("waits");

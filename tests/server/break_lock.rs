@@ -40,7 +40,7 @@ fn tokens_go_on_growing() {
 #[test]
 fn a_lock_that_scripts_have_corrupted_is_broken() {
     let (_server, mut client) = Server::with_client();
-    // Redisson's scripts do not look at the kind: a plain lock on a read-write lock, and the reverse.
+    // Redisson's scripts do not check the kind: they put a plain lock on a read-write lock, and the reverse.
     for setup in [
         ["RLOCK.WACQUIRE k ann 600000", "HINCRBY k bob 1"],
         ["RLOCK.RACQUIRE k ann 600000", "HINCRBY k ann 1"],
@@ -108,7 +108,7 @@ fn the_first_waiter_gets_it_in_the_same_step() {
     let token = bob.receive().token();
     lease.lease_is(&mut client, "k", 300_000);
     let lock = format!("RESTORE k {} {{bob:1}} ABSTTL REPLACE", client.expiry("k"));
-    // Published, as its lease ends sooner than ann's did.
+    // Published, as the new lease ends sooner than ann's.
     let publish = "PUBLISH redisson_lock__channel:{k} 0";
     let counter = format!("SET redisson_lock_token:{{k}} {token} KEEPTTL");
     assert_eq!(tap.drain(), ["MULTI", &lock, publish, &counter, "EXEC"]);
@@ -139,7 +139,7 @@ fn nothing_of_earlier_holders_is_left_to_the_granted_waiters() {
         let stream = tap.drain();
         assert_eq!(stream.iter().filter(|command| *command == "MULTI").count(), 1, "all in one step: {stream:?}");
         assert!(!stream.contains(&"DEL k".to_owned()), "the key never goes: {stream:?}");
-        // Readers that wait elsewhere may join them.
+        // Redisson's waiting readers may join the granted ones.
         let publish = "PUBLISH redisson_rwlock:{k} 1".to_owned();
         assert_eq!(stream.contains(&publish), keys.len() > 1, "{stream:?}");
     }
@@ -150,7 +150,7 @@ fn a_waiter_may_be_among_its_holders() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k bob 600000");
     let mut ann = start_waiting(&server, "RLOCK.RACQUIRE k ann 600000 WAIT 0");
-    // A client that runs scripts of its own under the same name.
+    // A client that runs scripts of its own adds read holds under the same name.
     client.say("SET {k}:ann:rwlock_timeout:1 1 PX 300000");
     client.say("SET {k}:ann:rwlock_timeout:2 1 PX 300000");
     client.say("HINCRBY k ann 2");
@@ -191,7 +191,7 @@ fn in_transactions_and_scripts() {
     let stream = tap.drain();
     let is_grant = |command: &&String| command.starts_with("RESTORE k ");
     assert_eq!(stream.iter().filter(is_grant).count(), 2, "{stream:?}");
-    // The read hold may be deleted later, when the turn was over.
+    // The read hold's key may be deleted later, after the turn.
     let end = stream.iter().position(|command| command == "EXEC").expect("a transaction");
     let is_set = |command: &String| command == "SET x 1";
     let within = &stream[1..end];
@@ -219,7 +219,7 @@ fn a_break_of_a_free_lock_serves_its_waiters() {
     let (server, mut client) = Server::with_client();
     client.say("RLOCK.ACQUIRE k ann 600000");
     let mut bob = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    // Before the server tells of the DEL, which it does after the transaction.
+    // BREAK runs before the server reports the DEL, which it does after the transaction.
     assert_eq!(client.transaction(["DEL k", "RLOCK.BREAK k", "HGET k bob"])[1..], [Reply::Int(0), text("1")]);
     assert_eq!(bob.receive(), Reply::Nil);
 }
@@ -231,7 +231,7 @@ fn in_a_cluster_every_name_can_be_looked_at_and_broken() {
     assert_eq!(client.say("RLOCK.BREAK k"), Reply::Int(1));
     assert_eq!(client.keys(), ["redisson_lock_token:{k}"]);
     client.say("FLUSHALL");
-    // Of such names the derived keys are in another slot, and are let be.
+    // The keys derived from such names are in another slot, and are left alone.
     for name in ["foo{", "a{}b", "}{", "a}b", ""] {
         let braced = if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") };
         let beside = [format!("redisson_lock_token:{braced}"), format!("{braced}:ann:rwlock_timeout:1")];

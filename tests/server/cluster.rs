@@ -1,5 +1,5 @@
-//! On a cluster node: keys of another slot than the lock's must not be touched, since the server does not check what a
-//! module does; so a name that derives such keys is refused, where one is needed.
+//! On a cluster node, the module must not touch keys of another slot than the lock's, and the server does not check that. So
+//! if a command needs a derived key and the name puts it into another slot, the name is refused.
 
 use rlock_testing::{Client, Cluster, Reply, Server, Session, list, start_waiting, wait_until};
 
@@ -38,7 +38,7 @@ fn names_that_lose_their_slot_are_refused_where_a_derived_key_is_needed() {
             assert!(reply.as_error().starts_with("ERR lock name and its derived keys"), "{command:?}: {reply:?}");
             assert_eq!(client.keys(), [""; 0]);
         }
-        // Nothing derived is needed for these.
+        // These commands need no derived key.
         assert_eq!(client.run(&["RLOCK.ACQUIRE", name, "ann", "600000"]), Reply::Nil);
         assert_eq!(client.run(&["RLOCK.RENEW", name, "ann", "600000"]), Reply::Int(1));
         assert_eq!(client.run(&["RLOCK.RELEASE", name, "ann"]), Reply::Int(1));
@@ -70,7 +70,7 @@ fn a_slot_that_is_elsewhere_is_the_servers_own_error() {
 }
 
 /// A slot moves from one node to another key by key. A client that asks either node for a token while the counter is at
-/// the other one must not get an old token. Counted tokens show it, where one clock for all nodes hides it.
+/// the other one must not get an old token. Counted tokens would show one; the clock that all nodes share would hide it.
 #[test]
 fn tokens_go_on_while_their_slot_moves() {
     ["clock", "count"].into_iter().for_each(tokens_go_on_by);
@@ -100,10 +100,10 @@ fn tokens_go_on_by(rule: &str) {
         assert_eq!(other.run(&["RLOCK.RELEASE", &key, "ann"]), Reply::Int(1));
     }
     let mut slot = cluster.begin_to_move(&key, 0, 1);
-    // The lock is free, which is to be everywhere at once; its counter is at the source.
+    // A free lock has no key, so either node could have it; its counter is at the source.
     assert!(take(&mut slot.source, "ann").as_error().starts_with("ASK"));
     assert!(is_refused(ask(&mut slot.target, "ann")), "the target has no counter");
-    // Without a token there is nothing to wait for.
+    // Without a token the counter does not matter.
     slot.target.say("ASKING");
     assert_eq!(slot.target.run(&["RLOCK.ACQUIRE", &key, "ann", "600000"]), Reply::Nil);
     slot.move_keys();
@@ -112,7 +112,7 @@ fn tokens_go_on_by(rule: &str) {
     grows(take(&mut slot.target, "ann"));
 }
 
-/// The counter goes before the lock does.
+/// The counter moves before the lock does.
 #[test]
 fn tokens_go_on_where_the_lock_is_left_behind() {
     let cluster = Cluster::start();
@@ -136,8 +136,8 @@ fn tokens_go_on_where_the_lock_is_left_behind() {
     assert!(before < taken.token(), "{taken:?} after {before}");
 }
 
-/// CANCEL has no key, so it may stand next to keys of any slot; and while a transaction or a script goes on, some servers
-/// look for all keys in the slot of its own.
+/// CANCEL has no key, so it may come with keys of any slot. While a transaction or a script runs, some servers look for all
+/// keys in the slot of its own keys.
 #[test]
 fn waiters_behind_a_ticket_of_another_slot_are_granted_after_the_transaction() {
     let (server, mut client) = node();

@@ -1,9 +1,9 @@
 //! The commands against Lua scripts that do what Redisson's do: the same random history on two keys, and after each
 //! step the same reply, the same hash, the same read holds and counters, and the same leases.
 //!
-//! The scripts are those that the measurements and the chaos use as well. Where one of our commands does what takes
-//! several of them, they are put together here. Where the commands are deliberately better the two part; then this test
-//! checks in which way they part, and makes the scripts' keys equal again.
+//! The scripts are those that the measurements and the chaos use as well. If one of our commands does the work of several
+//! scripts, they are combined here. Where the commands are deliberately better, the two sides differ: the test checks how
+//! they differ, and makes the scripts' keys equal again.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -61,7 +61,7 @@ fn step(commands: &'static [&'static str], sides: &'static [&'static str]) -> im
 struct State {
     fields: BTreeMap<String, String>,
     end: i64,
-    /// When each read hold ends, by its name behind the lock's.
+    /// When each read hold ends, by the part of its key behind the lock's name.
     read_holds: BTreeMap<String, i64>,
     tokens: Reply,
 }
@@ -72,7 +72,7 @@ impl State {
         Self::receive(client, key)
     }
 
-    /// Our side and the scripts', in one piece: there are thousands of steps.
+    /// The states of both sides, requested together: there are thousands of steps.
     fn of_both(client: &mut Client) -> [Self; 2] {
         client.send_together(&[&["EVAL", LOOK, "1", OURS], &["EVAL", LOOK, "1", THEIRS]]);
         [OURS, THEIRS].map(|key| Self::receive(client, key))
@@ -105,13 +105,13 @@ impl State {
     }
 }
 
-/// The two sides, and how far their clocks may be apart: each side takes the time for itself, so their leases differ by
-/// as much as passed between the two, in the slowest step so far.
+/// The two sides, and how much their leases may differ: each side reads the clock itself, so they differ by the time between
+/// the two reads, in the slowest step so far.
 struct Pair {
     client: Client,
     slack: i64,
     parted: usize,
-    /// Our side after the step before.
+    /// Our side after the previous step.
     last: State,
 }
 
@@ -208,8 +208,8 @@ impl Pair {
         list([left, token])
     }
 
-    /// Redisson's scripts release one hold of a side that the caller knows. What our one command adds to that is put
-    /// together here: finding the side, and ALL as the same release again and again.
+    /// Redisson's scripts release one hold of a side that the caller knows. What our one command adds to that is done here:
+    /// it finds the side, and ALL is the same release again and again.
     fn release_by_script(
         &mut self,
         ours: &Reply,
@@ -223,7 +223,7 @@ impl Pair {
         let sides: &[&str] = match (side, reads > 0, writes > 0) {
             ("", _, _) if before.is_plain() => &["PLAIN"],
             ("", true, true) if all => &["READ", "WRITE"],
-            // What has no counterpart is an error; which one, other tests say.
+            // A release without a counterpart must be an error; other tests check which one.
             ("", true, true) => return expect_error(ours),
             // To Redisson a lock without a holder is one that its writer has released.
             ("WRITE", _, _) if before.fields.is_empty() => &[],
@@ -263,7 +263,7 @@ impl Pair {
         let end = self.client.expiry(THEIRS);
         let reply = self.script(script, &[THEIRS, "channel"], &["0", lease.unwrap_or("1000000"), &field]);
         if lease.is_none() && reply == Reply::Int(0) {
-            // Redisson always gives a lease; our command leaves it if none is given.
+            // Redisson always sets a lease; our command leaves the lease as it is if none is given.
             self.client.run(&["PEXPIREAT", THEIRS, &end.to_string()]);
         }
         reply
@@ -284,7 +284,7 @@ impl Pair {
         self.client.run(&[&["EVAL", script, &count], keys, arguments].concat())
     }
 
-    /// Whether this step parts the sides on purpose, and in no other way than it should.
+    /// Whether the sides differ on purpose after this step, and only in the way that they should.
     fn part_deliberately(&self, step: &Step, before: &State, ours: &State, theirs: &State) -> bool {
         let longest = ours.read_holds.iter().filter(|(name, _)| is_counted(name, ours)).map(|(_, end)| *end).max();
         match step {
@@ -349,7 +349,7 @@ fn expect_error(ours: &Reply) -> Reply {
 }
 
 fn compare(commands: &'static [&'static str], sides: &'static [&'static str]) {
-    // As Redisson counts them.
+    // Redisson counts its tokens.
     let server = Server::prepare().counted_tokens().start();
     let mut client = server.client();
     let last = State::of(&mut client, OURS);

@@ -42,7 +42,7 @@ impl Traffic {
         traffic
     }
 
-    /// Until more than what is there has changed.
+    /// Waits until each lock has changed again.
     fn goes_on(&self) {
         let before = self.rounds.load(Ordering::Relaxed);
         wait_until("more locks change", || self.rounds.load(Ordering::Relaxed) > before + 50);
@@ -54,7 +54,7 @@ impl Traffic {
     }
 }
 
-/// Each round leaves something behind, so that what is missing later shows.
+/// Each round leaves something behind, so that a missing change shows later.
 fn work(client: &mut Client, round: usize) {
     let (now, before) = (round % 50, (round + 25) % 50);
     client.say(&format!("RLOCK.ACQUIRE plain:{now} holder:{round} 600000 FENCED"));
@@ -69,13 +69,13 @@ fn until_alike(one: &mut Client, other: &mut Client) {
     wait_until("both have the same data", || one.everything() == other.everything());
 }
 
-/// One that would not understand an RLOCK command.
-/// It loads what comes as it comes: to store it first would be to wait for the disk.
+/// A replica that would not understand an RLOCK command.
+/// It loads a snapshot as it arrives: to store the snapshot first would be to wait for the disk.
 fn replica() -> Server {
     Server::prepare().without_module().options(&["--repl-diskless-load", "on-empty-db"]).start()
 }
 
-/// The file's base is there, and what comes goes into it.
+/// Waits until the file has its base and takes further changes.
 fn until_the_file_is_begun(client: &mut Client) {
     let mut is = |field, value| info(client, "persistence", field) == value;
     wait_until("the file is begun", || {
@@ -104,7 +104,7 @@ fn an_unreplicated_change_counts_as_a_change() {
         assert!(after > changes, "{command}");
         changes = after;
     }
-    // And what changes nothing does not.
+    // A command that changes nothing does not count.
     client.say("RLOCK.RELEASE a me");
     client.say("RLOCK.RENEW a me 60000");
     assert_eq!(info(&mut client, "persistence", "rdb_changes_since_last_save"), changes);
@@ -123,7 +123,7 @@ fn a_replica_that_comes_while_locks_change_has_them_all() {
     until_alike(&mut ours, &mut theirs);
 }
 
-/// A second one comes while the first one's snapshot is on its way.
+/// A replica comes while the previous one's snapshot is on its way.
 #[test]
 fn replicas_may_come_one_after_the_other() {
     let master = Server::prepare().options(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "1"]).start();
@@ -160,8 +160,8 @@ fn a_replica_that_comes_back_gets_what_it_missed() {
     }
 }
 
-/// A master without followers becomes a replica, and a master again. Another replica of the same master reads on from
-/// it, without a snapshot, and so without a fork.
+/// A master without followers becomes a replica, and a master again. Another replica of its former master then continues
+/// the stream from it, without a snapshot, and so without a fork.
 #[test]
 fn a_promoted_replica_continues_the_stream_of_the_others() {
     let (first, master, other) = (Server::start(), Server::start(), replica());
@@ -265,7 +265,7 @@ fn in_a_cluster_everything_is_replicated_always() {
     assert!(is_followed(&mut client));
 }
 
-/// Events serve waiters without followers, too.
+/// Events serve waiters even if there are no followers.
 #[test]
 fn grants_by_events_are_made_without_followers() {
     let (server, mut client) = Server::with_client();

@@ -6,10 +6,10 @@ use rlock_testing::{
 };
 use std::time::{Duration, Instant};
 
-/// No test lasts so long.
+/// Longer than any test lasts.
 pub const LONG_MS: i64 = 7_000_000;
 
-/// Another server has failed, as far as this one can know, and this one takes its place. It has its locks still.
+/// Demotes the server and promotes it again. As far as it can know, it replaces a failed master; it still has its locks.
 pub fn begin(client: &mut Client, grace_ms: i64) {
     assert_eq!(client.say(&format!("CONFIG SET rlock.grace {grace_ms}")), text("OK"));
     assert_eq!(client.say("REPLICAOF 127.0.0.1 1"), text("OK"));
@@ -158,7 +158,7 @@ fn no_start_is_a_module_that_is_loaded_later_or_a_reload() {
     assert_eq!(client.say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
 }
 
-/// It counts from when the server can serve.
+/// The grace counts from when the server can serve.
 #[test]
 fn a_long_load_takes_nothing_off_it() {
     const KEYS: i64 = 1_000;
@@ -197,7 +197,7 @@ fn the_log_says_when_it_begins_and_when_it_is_over() {
     assert_eq!(count("the grace is over"), 0);
     begin_without_one(&mut client);
     wait_until("its new begin is logged", || count(begins) == 2);
-    // It was over for as long as this was a replica, if a turn of the server came in between.
+    // If the server had a turn while it was a replica, the log says that the first grace is over.
     let before = count("the grace is over");
     client.say("CONFIG SET rlock.grace 1");
     wait_until("its end is logged", || count("the grace is over") == before + 1);
@@ -226,10 +226,10 @@ fn the_log_warns_if_a_master_goes_on_that_no_replica_hears_of() {
     wait_until("each begin warns", || warns("min-replicas-to-write") == 3);
 }
 
-/// It finds what its replica had said before still in its sockets, and may have been replaced by it.
+/// After the stall it still finds old messages of its replica in its sockets, although the replica may have replaced it.
 #[test]
 fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
-    // Two: replicas say something once a second, the server rounds to seconds, and so a lag of one is often too much.
+    // A lag of two: replicas report once a second, and the server rounds to seconds, so a lag of one is often exceeded.
     let fences = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
     let server = Server::prepare().options(&fences).start();
     let replica = Server::start();
@@ -261,7 +261,7 @@ fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
     }
     assert_eq!(client.hash("gone"), [], "nor is it handed over");
     assert_eq!(late.receive(), Reply::Nil, "every waiter is served in the end");
-    // The server counts in whole milliseconds, and the first has begun.
+    // One ms less: the server counts whole milliseconds, and the first one has begun.
     assert!(thawed.elapsed() > Duration::from_millis(3_999), "a lag of two seconds, and two");
     assert_eq!(client.say("RLOCK.RENEW held ann 50000"), Reply::Int(1));
     assert!(server.log().contains("stalled"), "{}", server.log());

@@ -1,5 +1,5 @@
-//! What the commands take, and what they say to anything else: an error that names the argument and what is allowed.
-//! Nothing is changed by it, and nothing replicated.
+//! What the commands take. Anything else is refused with an error that names the argument and what is allowed; a refused
+//! command changes nothing and replicates nothing.
 
 use crate::sessions::kept;
 use rlock_core::words::{Argument, COMMANDS, Error, Form, OptionWord, Rule};
@@ -8,8 +8,8 @@ use rlock_testing::{Client, Reply, Server, Session, Tap};
 
 pub const ACQUIRES: [&str; 3] = ["RLOCK.ACQUIRE", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"];
 
-/// A server with keys of all kinds, and a session with a ticket in a queue and another that is done with: which nothing that
-/// is refused may change.
+/// A server with keys of all kinds, and a session with one ticket in a queue and one that has ended. No refused command may
+/// change any of them.
 pub struct Refusals {
     pub client: Client,
     pub session: Session,
@@ -69,7 +69,7 @@ impl Refusals {
         assert_eq!(state(&mut self.client), self.before);
     }
 
-    /// What is changed from here on is compared with what is there now.
+    /// From here on, changes are compared with the present state.
     pub fn begin_again(&mut self) {
         (self.before, _) = (state(&mut self.client), self.tap.drain());
     }
@@ -84,7 +84,7 @@ fn all_refused(calls: &[(&[&str], &str, &str)]) {
     Refusals::prepare().all(calls);
 }
 
-/// Words that the argument may be, whatever comes of it.
+/// Words that are valid for the argument, whatever the command replies.
 fn good(argument: Argument) -> &'static [&'static str] {
     match argument {
         Argument::Key => &["plain"],
@@ -100,7 +100,7 @@ fn good(argument: Argument) -> &'static [&'static str] {
     }
 }
 
-/// Words that it may not be.
+/// Words that are invalid for the argument.
 fn wrong(argument: Argument) -> Vec<String> {
     let mut words: Vec<_> = match argument.form() {
         Form::Key | Form::Value => return Vec::new(),
@@ -116,7 +116,7 @@ fn wrong(argument: Argument) -> Vec<String> {
     words
 }
 
-/// Of each command: too few words, wrong ones, options that are cut off, wrong, doubled, unknown or without what they need.
+/// For each command: too few words, wrong ones, options that are cut off, wrong, doubled, unknown or without what they need.
 #[test]
 fn each_wrong_word_is_named_and_changes_nothing() {
     let mut refused = Refusals::prepare();
@@ -150,7 +150,7 @@ fn each_wrong_word_is_named_and_changes_nothing() {
             }
             for (place, argument) in option.arguments().iter().enumerate() {
                 let cut = &given[..=start.len() + place];
-                // Without one that is required the words are too few.
+                // If the option is required, the server finds too few words.
                 if !option.is_required() {
                     is_refused(cut, argument.wrong());
                 }
@@ -171,7 +171,7 @@ fn behind(arguments: &[Argument]) -> Vec<&'static str> {
     arguments.iter().flat_map(|argument| good(*argument)).copied().collect()
 }
 
-/// What no single word shows.
+/// Errors that no single word shows.
 #[test]
 fn words_that_do_not_go_together_are_refused() {
     Refusals::prepare().all(&[
@@ -208,7 +208,7 @@ fn a_holder_is_up_to_512_bytes_that_fit_the_layout() {
     }
 }
 
-/// One waits there.
+/// One request waits for the lock already.
 #[test]
 fn a_refused_request_has_changed_nothing() {
     let mut refused = Refusals::prepare();
@@ -316,7 +316,7 @@ fn counts_end_at_their_limits() {
     ]);
 }
 
-/// Numbers of ms and tokens stand as `<n>`.
+/// Numbers of ms and tokens are written as `<n>`.
 const CONVERSATION: [(&str, &str); 38] = [
     ("RLOCK.ACQUIRE k h 600000", "nil"),
     ("RLOCK.ACQUIRE k h 600000 FENCED", "[nil, <n>]"),

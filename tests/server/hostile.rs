@@ -1,4 +1,4 @@
-//! Input that means harm: the server answers, lives, and keeps what it had. What chance finds is in `tests/wire`.
+//! Malicious input: the server answers, survives, and keeps what it had. `tests/wire` has random input.
 
 use rlock_testing::{Client, PATIENCE, Reply, Server, text, wait_until};
 

@@ -2,7 +2,7 @@
 
 use rlock_testing::{Client, Reply, Server, start_waiting, wait_until};
 
-/// `pages.rs` has their names.
+/// `pages.rs` checks the names of the fields.
 #[test]
 fn every_field_begins_with_nothing() {
     let (_server, mut client) = Server::with_client();

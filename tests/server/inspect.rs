@@ -228,7 +228,7 @@ fn more_read_holds_than_are_looked_at() {
 fn a_lock_that_scripts_have_corrupted() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.WACQUIRE k ann 600000");
-    // What Redisson's scripts make of it when a plain lock is asked for under the same name, and the reverse.
+    // Redisson's scripts do this if a plain lock is requested under the name of a read-write lock, and the reverse.
     client.say("HINCRBY k bob 1");
     let seen = client.say("RLOCK.INSPECT k");
     assert_eq!(of(&seen, "kind"), &text("read-write"));
@@ -301,7 +301,7 @@ fn maps_in_one_protocol_and_flat_arrays_in_the_other() {
         + r#""side": "exclusive", "count": 1, "ttl-ms": -1}], "fencing-token": nil, "answer-bytes": nil, "answer-ttl-ms": nil, "waiter-count": 0, "waiters": [], "grace-left-ms": 0}"#;
     assert_eq!(seen(Protocol::Resp3, inspect), map);
     assert_eq!(seen(Protocol::Resp2, inspect), flat(&map));
-    // The same with waiters, and of all queues.
+    // The same with waiters, and for all queues.
     let mut bob = server.client();
     bob.send(&[&b"RLOCK.ACQUIRE"[..], b"k\0\xff", b"bob\xfd", b"600000", b"WAIT", b"0"]);
     client.until_waiting(1);

@@ -62,7 +62,7 @@ fn a_renamed_command_that_replicas_need_stops_the_load_and_says_why() {
     assert_eq!(server.client().say("RLOCK.ACQUIRE k ann 600000"), Reply::Nil);
 }
 
-/// As Sentinel leaves the file after a failover, if the module comes from the command line.
+/// Sentinel leaves such a file after a failover, if the module comes from the command line.
 #[test]
 fn a_second_load_says_what_to_remove() {
     let directory = tempfile::tempdir().unwrap();
@@ -74,8 +74,8 @@ fn a_second_load_says_what_to_remove() {
     assert!(!log.contains("BUG REPORT"), "{log}");
 }
 
-/// Some servers would crash: while a rule names a removed command, or while a command is postponed by a pause. Others
-/// may do so in other ways.
+/// Some servers would crash: if an ACL rule names a removed command, or if a pause has postponed a command. Others may crash
+/// in other ways.
 #[test]
 fn it_is_never_unloaded() {
     let server = Server::start();
@@ -100,7 +100,7 @@ fn it_is_never_unloaded() {
     assert!(matches!(client.say("RLOCK.ACQUIRE k bob 600000"), Reply::Int(_)), "it goes on as before");
 }
 
-/// As an upgrade goes.
+/// This is how an upgrade goes.
 #[test]
 fn a_restart_without_the_module_leaves_the_locks_and_one_with_it_goes_on_with_them() {
     let (server, mut client) = Server::with_client();
@@ -139,7 +139,7 @@ fn the_example_configuration_works_as_it_is() {
 
 #[test]
 fn slots_may_move_although_the_module_is_loaded() {
-    // Valkey 9 refuses to move any slot while a module is loaded that does not say it can take it.
+    // Valkey 9 moves no slot while a module is loaded that does not declare that it can take it.
     let server = Server::prepare().in_cluster().start();
     let mut client = server.client();
     client.say("CLUSTER ADDSLOTSRANGE 0 16383");

@@ -2,8 +2,8 @@
 
 use rlock_testing::{Client, Reply, Server, ServerVersion, list, text};
 
-/// Each command with its arity, its flags without the one that all modules' have, and what it does to its key if it has
-/// one. CANCEL may release locks. A server that has become a replica still delivers events.
+/// Each command with its arity, its flags except `module`, and what it does to its key if it has one. CANCEL writes, as it may
+/// release locks. EVENTS is `stale`, as a server that has become a replica still delivers events.
 const COMMANDS: [(&str, i64, &str, &str); 15] = [
     ("rlock.acquire", -4, "write denyoom", "RW access update"),
     ("rlock.racquire", -4, "write denyoom", "RW access update"),

@@ -91,7 +91,7 @@ const HISTORY: &[&str] = &[
 
 #[test]
 fn events_are_those_of_the_plain_commands() {
-    // So that the stream has the plain commands, one by one.
+    // Without RESTORE, the stream has the plain commands, one by one.
     let one_by_one = ["--rename-command", "RESTORE", "hidden"];
     let (server, plain) = (Server::prepare().options(&one_by_one).start(), Server::prepare().without_module().start());
     let (mut client, mut plain_client) = (server.client(), plain.client());
@@ -173,7 +173,7 @@ fn a_hand_over_is_heard_as_a_release_and_an_acquire(scene: &mut Scene) {
     assert!(scene.expiry(hold) > 0);
 }
 
-/// And not what changes nothing: see `replication.rs`.
+/// It does not see what changes nothing: see `replication.rs`.
 #[test]
 fn watch_sees_changes() {
     let (server, mut client) = Server::with_client();

@@ -18,7 +18,7 @@ fn another_modules_call_is_never_kept_waiting_and_has_no_user() {
     assert_eq!(client.keys(), [""; 0]);
 }
 
-/// What the event is about is half done: the lock has begun, and its command is not over.
+/// Within the event, the command that caused it is half done: the lock is there, but the command is not over.
 #[test]
 fn a_command_within_the_event_of_another_is_refused_and_what_it_does_to_keys_is_seen() {
     let server = Server::prepare().module(debug_module()).start();
@@ -38,7 +38,7 @@ fn a_command_within_the_event_of_another_is_refused_and_what_it_does_to_keys_is_
     assert_eq!(client.say("RLOCK.ACQUIRE l ann 600000"), Reply::Nil);
     assert_eq!(client.figure("waiters"), 0, "not when the lock is next looked at anyway");
     assert_eq!(bob.receive(), Reply::Nil);
-    // INFO has no figures of ours then, and is no error.
+    // Within an event, INFO has no figures of ours, and is no error.
     client.say("RLOCK.CALL WITHIN-EVENT INFO rlock");
     assert_eq!(client.say("RLOCK.RACQUIRE r ann 600000"), Reply::Nil);
     assert_eq!(client.say("RLOCK.CALL ERROR-WITHIN-EVENT"), text(""));

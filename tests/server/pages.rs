@@ -1,5 +1,5 @@
-//! What the pages say of servers, and no fence of theirs shows: rights, figures, memory, files. Their fences are run by
-//! cli/tests/cli/pages.
+//! What the pages say of servers and none of their fences shows: rights, figures, memory, files. cli/tests/cli/pages runs the
+//! fences.
 
 use rlock_testing::{Client, Reply, Server, Start, start_waiting, unix_ms, wait_until};
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ fn client_as(server: &Server, user: &str) -> Client {
     client
 }
 
-/// Commands, and the users of the page that may send them. To each other user they are refused.
+/// Commands, and the users of the page that may send them. All other users are refused.
 const RIGHTS: [(&str, &str); 51] = [
     ("CLIENT SETNAME rlock:web-3:4711", "orders-service watcher operator metrics orders-redisson"),
     ("RLOCK.ACQUIRE app:1 h 600000 FENCED", "orders-service"),
@@ -109,7 +109,7 @@ fn each_user_of_the_page_may_do_what_is_said_of_it_and_nothing_else() {
     for (command, allowed) in RIGHTS {
         for user in &users {
             let reply = client_as(&server, user).say(command);
-            // Of what a script does servers say it in words of their own.
+            // Servers report a script's missing rights in words of their own.
             let is_refused =
                 matches!(&reply, Reply::Error(line) if line.starts_with("NOPERM") || command.starts_with("EVAL"));
             assert_eq!(is_refused, !allowed.split(' ').any(|it| it == *user), "{user}: {command}: {reply:?}");
@@ -117,14 +117,14 @@ fn each_user_of_the_page_may_do_what_is_said_of_it_and_nothing_else() {
             assert!(command != "RLOCK.QUEUES" || !reply.words().contains(&"other"), "{user}: {reply:?}");
         }
     }
-    // A session is its user's.
+    // A session belongs to its user.
     let of_another = admin.say("RLOCK.CANCEL the-session-of-orders");
     assert!(of_another.as_error().starts_with("NOSESSION"), "{of_another:?}");
     admin.say("ACL SETUSER operator allkeys");
     assert_eq!(client_as(&server, "operator").say("RLOCK.SESSIONS END 1000"), Reply::Int(0));
 }
 
-/// What the page asks for and an operator may not do is the administrator's, and the page says so.
+/// If the page asks for a command that an operator may not send, it says that the command is the administrator's.
 #[test]
 fn what_an_operator_may_not_do_is_named() {
     let server = with_users().start();
@@ -149,7 +149,7 @@ fn a_server_with_the_commands_in_its_acl_file_starts_only_with_the_module() {
     assert!(log.to_lowercase().contains("acl"), "{log}");
 }
 
-/// Each line of INFO, in order of the names, but what passes by itself.
+/// Each line of INFO in order of the names, except the one that changes with time alone.
 fn figures(client: &mut Client) -> Vec<(String, String)> {
     let info = client.info("rlock");
     let mut lines: Vec<_> = info.lines().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -158,7 +158,7 @@ fn figures(client: &mut Client) -> Vec<(String, String)> {
     lines
 }
 
-/// What the recipe makes of a name of INFO: one of Prometheus, and the bound of a histogram's bucket.
+/// What the recipe turns a name of INFO into: a name of Prometheus, and the bound of a histogram's bucket.
 fn in_prometheus(name: &str) -> (&str, Option<&str>) {
     match name.strip_prefix("rlock_wait_ms_le_") {
         Some("inf") => ("rlock_wait_ms_bucket", Some("+Inf")),
@@ -187,7 +187,7 @@ fn the_pages_have_every_line_of_info_and_no_other() {
         assert_eq!(names(text, "rlock_").difference(&received).count(), 0);
     }
     let received: HashSet<_> = received.into_iter().map(|name| in_prometheus(name).0).collect();
-    // Of redis_exporter's own metrics those that are used, as its version 1.88.0 names them.
+    // redis_exporter's own metrics that are used, as its version 1.88.0 names them.
     let exported = "redis_commands_duration_seconds_total redis_commands_total redis_errors_total redis_evicted_keys_total \
                     redis_instance_info redis_latency_spike_last redis_up redis_exporter redis_script_values redis_module_info";
     for text in [recipe, ALERTS, DASHBOARD] {
@@ -219,7 +219,7 @@ fn every_alert_names_the_server_and_has_a_row_that_says_what_to_do() {
     }
 }
 
-/// What is tolerated is said once, in the file and on the page, and used; the limits are the settings' own.
+/// Each threshold is set once in the file, is used once, and is on the page; those of limits are the settings' own.
 #[test]
 fn what_the_alerts_go_by_is_on_the_page() {
     let (_server, mut client) = Server::with_client();
@@ -239,7 +239,7 @@ fn what_the_alerts_go_by_is_on_the_page() {
     }
 }
 
-/// As redis_exporter runs it, as the user of the page: names, each with a number behind it.
+/// Runs the script as redis_exporter does, as the user of the page. Returns names, each with its number.
 fn by_script(client: &mut Client, command: &str) -> Vec<(String, String)> {
     let reply = client.run(&[command, SCRIPT, "0", "0"]);
     let mut pairs: Vec<_> = reply.words().chunks(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect();
@@ -272,7 +272,7 @@ fn the_exporters_script_agrees_with_info_also_in_trouble() {
     assert_eq!(by_script(&mut unloaded.client(), "EVAL"), [], "no error either, which would make redis_up 0");
 }
 
-/// A shell in which this name of redis-cli leads to the server.
+/// Runs a line in a shell in which this name of redis-cli leads to the server.
 fn shell(server: &Server, name: &str, line: &str, place: &Path) -> Output {
     let script = format!("#!/bin/sh\nPATH=${{PATH#*:}} exec redis-cli -s {} \"$@\"\n", server.socket().display());
     std::fs::write(place.join(name), script).unwrap();
@@ -388,7 +388,7 @@ fn manifests_for_operators_have_known_fields_and_a_configuration_that_starts() {
             }
             _ => last["valkeyConfig"].as_str().unwrap().to_owned(),
         };
-        // What the init container copies to is what the server loads.
+        // The server loads the file that the init container copies.
         assert!(lines.contains(&format!("loadmodule {INSTALLED}")), "{file}");
         assert_eq!(text.matches(INSTALLED).count(), if file == "valkey-operator.yaml" { 1 } else { 2 }, "{file}");
         let place = tempfile::tempdir().unwrap();
@@ -399,7 +399,7 @@ fn manifests_for_operators_have_known_fields_and_a_configuration_that_starts() {
     }
 }
 
-/// A copy of the module in a directory of its own, with other bytes in place of some.
+/// A copy of the module in a directory of its own, with some of its bytes changed.
 fn module_with(place: &Path, name: &str, change: impl Fn(&mut Vec<u8>)) -> PathBuf {
     let mut bytes = std::fs::read(rlock_testing::module()).unwrap();
     change(&mut bytes);
@@ -456,7 +456,7 @@ fn the_log_of_a_server_that_does_not_load_the_module_says_what_the_page_explains
         (Server::prepare().options(&["--rename-command", "HSET", ""]), "rlock is not loaded: "),
         (Server::prepare().configuration(&twice), "rlock is loaded already: "),
     ];
-    // Where nothing is compiled, no library has that name.
+    // A machine that compiles nothing has no library of that name.
     let has_linker_script =
         Path::new("/usr/lib").join(format!("{}-linux-gnu/libc.so", std::env::consts::ARCH)).exists();
     let of_musl_says = if has_linker_script { "libc.so: invalid ELF header" } else { "libc.so: cannot open" };
@@ -464,7 +464,7 @@ fn the_log_of_a_server_that_does_not_load_the_module_says_what_the_page_explains
 
     let hidden = module("hidden", &|_| ());
     mode(hidden.parent().unwrap(), 0);
-    // Root opens what it may not, unless these rights are taken away.
+    // Root can open the directory all the same, unless these rights are taken away.
     let by = if std::fs::metadata(place.path()).unwrap().uid() == 0 {
         launcher(&["setpriv", "--bounding-set=-dac_override,-dac_read_search"])
     } else {
@@ -509,7 +509,7 @@ fn idle_connections_are_closed_and_waiters_never() {
     let server = Server::prepare().options(&["--timeout", "1"]).start();
     server.client().say("RLOCK.ACQUIRE k ann 600000");
     let mut waiter = start_waiting(&server, "RLOCK.ACQUIRE k bob 600000 WAIT 0");
-    // It is idle for less long than the other waits.
+    // This client is idle for less time than the other waits.
     assert_eq!(server.client().try_receive(), None, "idle");
     assert_eq!(server.client().say("RLOCK.RELEASE k ann"), Reply::Int(1));
     assert_eq!(waiter.receive(), Reply::Nil);
@@ -521,7 +521,7 @@ fn used_memory(client: &mut Client) -> i64 {
     client.info("memory").number("used_memory")
 }
 
-/// Redis's figure, which is the larger one, in the row of the page's table that begins so.
+/// Redis's figure, which is the larger one, in the row of the page's table that begins with `row`.
 fn figure(row: &str) -> i64 {
     let row = RUNNING.lines().find(|line| line.starts_with(&format!("| {row}"))).expect("a row");
     row.split('|').nth(2).unwrap().trim().replace(',', "").parse().unwrap()
@@ -534,7 +534,7 @@ fn is_as_said(measured: i64, row: &str) {
 
 #[test]
 fn locks_take_no_more_memory_than_is_said() {
-    // The server's table of keys, which is part of the measure, is as full as with 100,000.
+    // With this number the server's table of keys, which is part of the measure, is as full as with 100,000.
     const LOCKS: i64 = 25_000;
     let of_each = |command: &str, more: &str| {
         let server = Server::start();

@@ -1,5 +1,5 @@
-//! A panic of ours is an error reply and a line in the log, and the server goes on. Shown by a command that does
-//! nothing else, which only a build for this test has.
+//! A panic of ours is an error reply and a line in the log, and the server goes on. Only a build for this test has the command
+//! that panics.
 
 use rlock_testing::{Reply, Server, debug_module, text};
 

@@ -16,7 +16,7 @@ for_all_waiters!(
     a_lock_and_permits_follow_each_other,
 );
 
-/// By name: the server has them by their ends, which may be the same.
+/// Sorted by name: the server sorts them by their ends, which may be the same.
 fn holders(client: &mut Client) -> Vec<String> {
     let mut holders: Vec<_> = client.say("ZRANGE k 0 -1").words().into_iter().map(str::to_owned).collect();
     holders.sort();
@@ -154,7 +154,7 @@ const USES: [&str; 6] = [
     "RLOCK.RENEW k ann 1000",
 ];
 
-/// Nothing is dropped from it, and people can see what is in it and break it.
+/// Nothing is dropped from such a key; INSPECT shows the permits in it, and BREAK deletes it.
 #[test]
 fn permits_among_other_scores_can_be_seen_and_broken() {
     let (_server, mut client) = Server::with_client();
@@ -252,7 +252,7 @@ fn people_on_call_see_each_permit_and_break_all() {
     assert_eq!(client.say_all(["RLOCK.BREAK k", "RLOCK.BREAK k"]), [Reply::Int(1), Reply::Int(0)]);
 }
 
-/// One tick of the clock ends them all, and as many wait.
+/// All permits end in the same ms, and as many waiters wait.
 #[test]
 fn three_thousand_that_end_in_one_ms_admit_three_thousand() {
     const MANY: usize = 3_000;
@@ -261,7 +261,7 @@ fn three_thousand_that_end_in_one_ms_admit_three_thousand() {
     let ends = client.time_ms() + 100_000;
     client.say_all((0..MANY).map(|number| format!("ZADD k {ends} h{number}")));
     client.say(&format!("PEXPIREAT k {ends}"));
-    // And one that does not end, so that they do not go with the key.
+    // One more permit does not end so soon, so that the key stays.
     client.say("RLOCK.PACQUIRE k long 6000000 LIMIT 100000");
     let ask = |number: usize| format!("RLOCK.PACQUIRE k w{number} 600000 LIMIT {} WAIT 0", MANY + 1);
     (0..MANY).for_each(|number| ann.wait_for(&ask(number), &format!("t{number}")));
@@ -278,7 +278,7 @@ fn three_thousand_that_end_in_one_ms_admit_three_thousand() {
     assert_eq!(client.say("ZCARD k"), Reply::Int(3_001), "and the others are gone");
 }
 
-/// Its own, and not the key's.
+/// The event has the permit's own end, not the key's.
 #[test]
 fn an_event_says_when_the_permit_ends() {
     let (_server, mut client, mut ann) = Server::with_session();

@@ -1,5 +1,5 @@
-//! Plain locks: what ACQUIRE, RELEASE and RENEW reply and leave behind where `differential.rs`, which compares the rest with
-//! Redisson's scripts, has no counterpart.
+//! Plain locks: what ACQUIRE, RELEASE and RENEW reply and leave behind where Redisson's scripts have no counterpart.
+//! `differential.rs` compares the rest with the scripts.
 
 use rlock_testing::{LeaseCheck, Reply, Server, wait_until};
 

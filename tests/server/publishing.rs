@@ -18,7 +18,7 @@ impl Ear {
         Self { plain, sharded }
     }
 
-    /// What was heard since the last call, by either kind. `server` is where to publish what ends it.
+    /// The messages since the last call, by kind of subscription. The end marks are published on `server`.
     fn drain(&mut self, server: &Server, channel: &str) -> (Vec<String>, Vec<String>) {
         let mut client = server.client();
         client.run(&["PUBLISH", channel, "end"]);

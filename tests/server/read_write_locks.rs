@@ -1,5 +1,5 @@
-//! Read-write locks: leases that end or were taken away, and very many readers. Which sides share the lock, and what an
-//! acquire, a release and a renewal leave, is compared with Redisson's scripts in `differential.rs`.
+//! Read-write locks: leases that end or were taken away, and very many readers. `differential.rs` compares with Redisson's
+//! scripts which sides share the lock, and what an acquire, a release and a renewal leave.
 
 use rlock_testing::{Client, LeaseCheck, Reply, Server, wait_until};
 
@@ -72,17 +72,17 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
     let (_server, mut client) = Server::with_client();
     client.say("RLOCK.RACQUIRE k ann 600000");
     client.say("RLOCK.RACQUIRE k bob 900000");
-    // A foreign client's count; each of these holds would have to be looked at.
+    // A foreign client's count: each of these holds would have to be checked.
     client.say("HSET k other 9223372036854775807");
     let end = client.expiry("k");
     assert_eq!(client.say("RLOCK.RELEASE k bob"), Reply::Int(0));
     assert_eq!(client.expiry("k"), end);
     assert_eq!(client.say("RLOCK.RENEW k ann 100000"), Reply::Int(1));
     assert_eq!(client.expiry("k"), end);
-    // All of one's own, however many the hash claims.
+    // ALL releases all holds of the holder, however many the hash claims.
     assert_eq!(client.say("RLOCK.RELEASE k other ALL"), Reply::Int(0));
     assert_eq!(client.say("RLOCK.RELEASE k ann ALL"), Reply::Int(1));
-    // And more holders than may be looked at.
+    // More holders than may be checked.
     client.say("RLOCK.RACQUIRE k ann 600000");
     for batch in 0..11 {
         let mut command = vec!["HSET".to_owned(), "k".to_owned()];
@@ -93,9 +93,9 @@ fn more_read_holds_than_may_be_looked_at_leave_the_lease_alone() {
     assert_eq!(client.say("HLEN k"), Reply::Int(11_001));
 }
 
-/// Readers come, go, renew and die, by our commands or by Redisson's scripts. If others have made the lock's lease
-/// longer than all of its holds, or a hold's longer than the lock's, that stays so until fewer readers are left; our
-/// commands never end it before one of them.
+/// Readers come, go, renew and die, by our commands or by Redisson's scripts. If other clients have made the lock's lease
+/// longer than all of its holds, or a hold's longer than the lock's, that stays so until fewer readers are left. Our
+/// commands never end the lock before one of its holds.
 #[test]
 fn among_many_readers_the_lock_ends_with_the_longest_hold() {
     let (_server, mut client) = Server::with_client();
@@ -153,7 +153,7 @@ fn longest_hold(client: &mut Client) -> i64 {
     holds.iter().map(|hold| client.expiry(hold)).max().unwrap_or(-2)
 }
 
-/// A hold more for a reader of `k`, and the lock's lease if that one is longer.
+/// Adds a hold for a reader of `k`, and extends the lock's lease if the hold's ends later.
 fn join_as_redisson(client: &mut Client, reader: usize, lease: usize) {
     if client.fields("k") == "{}" {
         return;
@@ -169,7 +169,7 @@ fn join_as_redisson(client: &mut Client, reader: usize, lease: usize) {
 #[test]
 fn readers_in_a_large_hash_are_all_looked_at() {
     let (_server, mut client) = Server::with_client();
-    // Of names so long the server makes a table instead of a list.
+    // With names this long the server makes a table instead of a list.
     let reader = |number: i64| format!("{}:{number}", "r".repeat(70));
     let lease = LeaseCheck::begin(&mut client);
     for number in 0..200 {
@@ -181,7 +181,7 @@ fn readers_in_a_large_hash_are_all_looked_at() {
     }
 }
 
-/// To look at all holds of more readers would hold the server up. A lease may stay too long then, and never ends too soon.
+/// A check of all holds of more readers would hold the server up. So a lease may stay too long, but never ends too soon.
 #[test]
 fn among_more_readers_than_are_looked_at_the_lease_stays_until_they_are_few() {
     let (_server, mut client) = Server::with_client();

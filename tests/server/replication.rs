@@ -3,8 +3,8 @@
 
 use rlock_testing::{Client, Reply, Server, Tap, start_waiting, text, wait_until};
 
-/// What is done, and what the last command of it replicates; if it is several commands, as one transaction. `<N>` stands for N
-/// ms after the command ran, `<token>` for the time in µs.
+/// Commands, and what the last of them replicates: several commands come as one transaction. `<N>` is the time N ms after the
+/// command ran, `<token>` the time in µs.
 const CASES: [&str; 43] = [
     "RLOCK.ACQUIRE k ann 1000000 => RESTORE k <1000000> {ann:1} ABSTTL REPLACE",
     "RLOCK.ACQUIRE k ann 1000000; RLOCK.ACQUIRE k ann 2000000 FENCED \
@@ -79,7 +79,7 @@ const CASES: [&str; 43] = [
      RLOCK.ANSWER k ann 43 KEEP 1000000 \
      => SET rlock_answer:{k} 43 PXAT <1000000>; DEL k; PUBLISH redisson_lock__channel:{k} 0",
     "RLOCK.ONCE k ann 1000000; RLOCK.RELEASE k ann => DEL k; PUBLISH redisson_lock__channel:{k} 0",
-    // What is dead already is not there to be deleted.
+    // A read hold that is gone already is not deleted.
     "RLOCK.RACQUIRE k ann 1000000; RLOCK.RACQUIRE k bob 1000000; DEL {k}:ann:rwlock_timeout:1; RLOCK.BREAK k \
      => DEL k; PUBLISH redisson_rwlock:{k} 1; DEL {k}:bob:rwlock_timeout:1",
 ];
@@ -132,7 +132,7 @@ fn without_restore_a_lock_is_replicated_as_the_commands_that_make_it() {
     assert_eq!(stream, ["MULTI", "DEL k", "HINCRBY k bob 1", "PEXPIREAT k <2000000>", "EXEC"]);
 }
 
-/// Its fields have lengths of one byte or of two, and its name can be anything.
+/// The lengths of its fields take one byte or two, and its name can be anything.
 #[test]
 fn a_whole_lock_arrives_whatever_its_names() {
     let master = Server::start();
@@ -150,8 +150,8 @@ fn a_whole_lock_arrives_whatever_its_names() {
     wait_until("the replica has it all", || theirs.digest() == digest);
 }
 
-/// Writes absolute times as the ms since `start`, rounded to what the leases of the cases are multiples of: a lease
-/// that was set earlier in the case has lost the time since.
+/// Writes absolute times as the ms since `start`, rounded to the multiples that the leases of the cases are: a lease
+/// that was set earlier in the case is shorter by the time since.
 fn relative_to(start: i64, command: &str) -> String {
     const MULTIPLE: i64 = 1_000_000;
     let word = |word: &str| match word.parse::<i64>() {
@@ -162,7 +162,7 @@ fn relative_to(start: i64, command: &str) -> String {
     command.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Nor does it break a WATCH, or count as a change.
+/// It does not break a WATCH either, or count as a change.
 #[test]
 fn what_changes_nothing_replicates_nothing() {
     let (server, mut client) = Server::with_client();

@@ -46,7 +46,7 @@ fn a_ticket_of_another_database_is_cancelled_from_here() {
     }
 }
 
-/// A job serves the waiter, on servers that have jobs; on some in the name of the client that has freed the lock.
+/// On servers that have jobs, a job serves the waiter; on some of them in the name of the client that freed the lock.
 #[test]
 fn a_lock_of_another_database_is_freed_from_here() {
     let server = Server::start();

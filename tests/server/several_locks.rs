@@ -63,7 +63,7 @@ fn what_is_granted_are_plain_locks() {
     assert_eq!(client.keys(), [""; 0]);
 }
 
-/// Later than any clock says, so that a counter goes on by one, and tells its token from that of another lock.
+/// Ahead of any clock, so that a counter goes on by one, and each lock's tokens can be recognized.
 const AHEAD: i64 = 9_000_000_000_000_000;
 
 fn counters_are_ahead(client: &mut Client, [a, b]: [i64; 2]) {
@@ -135,7 +135,7 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     }
 }
 
-/// Found out only when the other locks are free.
+/// The broken counter is found only when the other locks are free.
 #[test]
 fn a_counter_that_breaks_meanwhile_ends_the_wait_with_none_held() {
     let (server, mut client) = Server::with_client();
@@ -147,7 +147,7 @@ fn a_counter_that_breaks_meanwhile_ends_the_wait_with_none_held() {
     assert_eq!((client.keys(), client.figure("waiters")), (vec!["redisson_lock_token:{c}".to_owned()], 0));
 }
 
-/// The server finds the keys by their number, and the module reads it no other way.
+/// The server finds the keys by their number, and the module reads that number in the same way.
 #[test]
 fn a_user_needs_each_key() {
     let (server, mut client) = Server::with_client();
@@ -230,7 +230,7 @@ fn a_session_gets_one_event_with_the_shortest_lease() {
     }
     assert_eq!(client.figures(["tickets", "waits"]), [1, 1]);
     client.say_all(["RLOCK.RELEASE a holder", "RLOCK.RELEASE b holder"]);
-    // A lease that changes before the event is delivered.
+    // A lease may change before the event is delivered.
     client.say("RLOCK.RENEW b ann 100000");
     let received = ann.call("WAIT 0");
     let tokens = list([2, 7].map(|number| Reply::Int(AHEAD + number)));
@@ -253,7 +253,7 @@ fn a_client_that_dies_before_its_reply_releases_all_locks() {
     client.say("RLOCK.ACQUIRE b holder 600000");
     let dead = start_waiting(&server, "RLOCK.MACQUIRE 3 a b c dead 600000 WAIT 0");
     let mut bob = start_waiting(&server, "RLOCK.MACQUIRE 2 c b bob 600000 WAIT 0");
-    // It closes its connection while the server does nothing but run these.
+    // The client closes its connection while the server does nothing but run this transaction.
     client.send(&["MULTI"]);
     client.receive();
     client.say_all(["RLOCK.RELEASE b holder", "PING"]);
@@ -263,7 +263,7 @@ fn a_client_that_dies_before_its_reply_releases_all_locks() {
     wait_until("the other lock is free", || client.keys() == ["b", "c"]);
 }
 
-/// It cannot be notified, so others get the locks; later it is served as the first.
+/// An unattended set cannot be notified, so others get the locks; later it is served first.
 #[test]
 fn an_unattended_set_is_skipped_and_comes_back() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -323,7 +323,7 @@ fn keys_of_several_slots_are_the_servers_own_error() {
     assert!(odd.as_error().starts_with("ERR lock name and its derived keys"), "{odd:?}");
 }
 
-/// What a script or a transaction frees is handed over behind it, to locks that it has not named.
+/// What a script or a transaction frees is handed over after it: the grant includes locks that it has not named.
 #[test]
 fn on_a_node_of_a_cluster_a_transaction_touches_only_its_own_keys() {
     let (server, mut client) = node();
@@ -371,7 +371,7 @@ fn a_set_is_granted_when_the_last_lock_is_free(scene: &mut Scene) {
             scene.say("SELECT 0");
         }
         if free == "SET b x PX 1" {
-            // What is no lock ends the wait, unless it is gone before it is looked at.
+            // A key that is no lock ends the wait, unless it is gone before the check.
             let outcome = bob.outcome();
             assert!(outcome == Outcome::Granted(None) || outcome.is_error("WRONGTYPE"), "{outcome:?}");
             scene.say("FLUSHALL");

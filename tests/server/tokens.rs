@@ -1,5 +1,5 @@
-//! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back. By default none is
-//! below the time, so that tokens grow on though the counter is gone.
+//! Fencing tokens: one counter a lock, which grows at each fenced grant of any kind and never goes back. By default no token
+//! is below the time, so tokens grow on even if the counter is gone.
 
 use rlock_testing::{Client, Event, Reply, Server, Session, Tap, list, start_waiting, text, wait_until};
 
@@ -11,7 +11,7 @@ fn counter(client: &mut Client) -> i64 {
     client.say("GET redisson_lock_token:{k}").as_text().parse().expect("a number")
 }
 
-/// The counter is not there before, and the server is not to be asked of it as of a key that is.
+/// The counter does not exist before, and the server must not be asked about it as about a key that exists.
 #[test]
 fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
     let server = Server::start();
@@ -34,7 +34,7 @@ fn the_first_token_may_be_that_of_a_grant_of_any_kind() {
     }
 }
 
-/// What Redisson counts with INCR, RLOCK counts on; an expiry stays.
+/// RLOCK goes on from what Redisson counts with INCR; an expiry stays.
 #[test]
 fn a_counter_goes_on_from_what_is_there() {
     let server = Server::prepare().counted_tokens().start();
@@ -124,7 +124,7 @@ fn tokens_grow_on_over_a_restart_without_a_data_set_and_a_failover() {
     assert!(before < after, "{after} after {before}");
     let replica = Server::start();
     let mut theirs = replica.client();
-    // It has received nothing.
+    // The replica has received nothing.
     theirs.say(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
     theirs.say("REPLICAOF NO ONE");
     theirs.say("FLUSHALL");

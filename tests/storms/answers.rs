@@ -13,7 +13,7 @@ const KIB: usize = 1024;
 /// The default of `rlock.max-answer`.
 const DEFAULT: usize = 64 * KIB;
 
-/// Its maximum.
+/// The maximum of `rlock.max-answer`.
 const MOST: usize = 8 * KIB * KIB;
 
 /// Callers of an answer of the maximum length. More would take more memory than a small machine has.
@@ -69,7 +69,7 @@ impl Flight {
         self.scene.client.info("memory").number("used_memory")
     }
 
-    /// On a connection that ends: the server keeps the buffer of such a command for as long as its client is there.
+    /// Uses a connection of its own: the server keeps the buffer of such a command until the client disconnects.
     fn answer(&mut self) {
         let (mut leader, value) = (self.scene.server.client(), vec![b'x'; self.length]);
         let command = [&b"RLOCK.ANSWER"[..], b"gate", b"leader", &value, b"KEEP", b"600000"];
@@ -167,7 +167,7 @@ fn to_the_tickets_of_ten_sessions() {
     }
 }
 
-/// Half of them are killed by the server: with most of their replies unsent, or right behind the answer. The others hang up.
+/// The server kills half of the clients: with most of their replies unsent, or right behind the answer. The others hang up.
 #[test]
 fn to_clients_that_are_gone_before_they_have_read_it() {
     let _alone = alone();

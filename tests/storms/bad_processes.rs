@@ -10,10 +10,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// What the server's memory may grow by for each ticket, its event and its lock.
+/// How much the server's memory may grow for each ticket, with its event and its lock.
 const BYTES_PER_TICKET: i64 = 1_000;
 
-/// And for each session.
+/// How much the server's memory may grow for each session.
 const BYTES_PER_SESSION: i64 = 2_000;
 
 fn used_memory(scene: &mut Scene) -> i64 {
@@ -34,7 +34,7 @@ fn others_are_served(scene: &mut Scene, session: &mut Session) {
     assert_eq!(scene.client.say("RLOCK.RELEASE other ann"), Reply::Int(1));
 }
 
-/// It asks and asks, and never for what became of it.
+/// The process keeps requesting locks, and never reads the outcomes.
 #[test]
 fn one_that_never_reads_its_events() {
     let _alone = alone();
@@ -63,18 +63,18 @@ fn one_that_never_reads_its_events() {
     let grown = used_memory(&mut scene) - before;
     let figures = format!("{} KB for {asked} unread events, ", grown / 1_000);
     assert!(grown < BYTES_PER_TICKET * as_i64(most), "{figures}");
-    // It is full, and others wait as they would without sessions.
+    // No more tickets are accepted. Blocked clients wait as they would without sessions.
     let mut blocked = start_waiting(&scene.server, &format!("RLOCK.ACQUIRE gate bob {LEASE_MS} WAIT 0"));
     scene.client.say("RLOCK.RELEASE gate holder");
     assert_eq!(blocked.receive(), Reply::Nil);
-    // When its time is over, all is as before.
+    // When the session's time is over, all is as before.
     process.client.say(&format!("RLOCK.EVENTS {name} TTL 1000"));
     wait_until("it has ended", || scene.client.figure("events_unacknowledged") == 0);
     others_are_served(&mut scene, &mut ann);
     storm.calm(&mut scene).report(LONGEST_SILENCE, &figures);
 }
 
-/// It reads its events so slowly that the server could think it does not.
+/// The process reads its events so slowly that the server could think that it does not read.
 #[test]
 fn one_that_reads_a_byte_now_and_then() {
     let _alone = alone();
@@ -87,7 +87,7 @@ fn one_that_reads_a_byte_now_and_then() {
     let storm = scene.storm_of(&format!("{count} tickets"), "a process reads a byte now and then");
     let mut slow = UnixStream::connect(scene.server.socket()).unwrap();
     slow.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Enough calls, without any acknowledgement.
+    // A hundred calls, and none acknowledges an event.
     let call = format!("RLOCK.EVENTS {} TTL 3000 WAIT 0\r\n", process.session(0));
     slow.write_all(call.repeat(100).as_bytes()).unwrap();
     let mut blocked: Vec<_> = (0..20)
@@ -97,7 +97,7 @@ fn one_that_reads_a_byte_now_and_then() {
         })
         .collect();
     assert_eq!(scene.client.say("FLUSHALL").words(), ["OK"]);
-    // A thousand are granted, and then it counts as one that does not read: the clients behind it are served.
+    // After a thousand grants the session counts as one that does not read: the clients behind it are served.
     for client in &mut blocked {
         assert_eq!(client.receive(), Reply::Nil);
     }
@@ -111,7 +111,7 @@ fn one_that_reads_a_byte_now_and_then() {
         let grown = used_memory(&mut scene) - before;
         assert!(grown < BYTES_PER_TICKET * as_i64(count), "{grown} bytes more");
     }
-    // Its calls are over in time, however many of them it has sent.
+    // The session ends in time, however many calls its process has sent.
     drop(slow);
     wait_until("its time is over", || scene.client.figure("sessions") == 1);
     scene.client.until_waiting(0);
@@ -134,7 +134,7 @@ fn one_that_opens_sessions_in_a_loop() {
         let answers = bad.say_all(calls.collect::<Vec<_>>());
         let refused = answers.iter().filter(|answer| is_full(answer));
         opened += 1_000 - refused.count();
-        // Ended sessions make room for more; after three times the maximum it is enough.
+        // Sessions that end make room for more, so the loop stops after three times the maximum.
         if round * 1_000 >= 3 * most {
             break;
         }
@@ -150,8 +150,8 @@ fn one_that_opens_sessions_in_a_loop() {
     storm.calm(&mut scene).report(LONGEST_SILENCE, &format!("{opened} opened, "));
 }
 
-/// It acknowledges nothing, and cancels all but the first and the last of its events. The rest is freed at once, and
-/// counts no more: the gaps that stay are those of a few events.
+/// The process acknowledges nothing, and cancels all tickets except the first and the last. Cancelled ones are freed at
+/// once and no longer count: the gaps that stay are those of a few events.
 #[test]
 fn one_that_cancels_what_it_does_not_acknowledge() {
     const AT_ONCE: usize = 500;

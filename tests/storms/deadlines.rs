@@ -6,11 +6,11 @@ use crate::scene::Scene;
 use crate::setting::AS_IT_COMES;
 use rlock_testing::Reply;
 
-/// How long it takes until all wait. On a busy machine it may be longer; later requests then wait for the minimum, and
-/// their deadlines are spread by that.
+/// How long it takes until all clients wait. On a busy machine it may take longer: late requests then wait for the
+/// minimum of 1 ms, which spreads their deadlines.
 const ASKING_MS: i64 = 3_000;
 
-/// So many ask before the clock is read again: a wait is as long as it takes from then.
+/// How many clients ask before the clock is read again. Their waits are computed from the last reading.
 const ASK_AT_ONCE: usize = 100;
 
 #[test]
@@ -32,7 +32,7 @@ fn waits_for_different_locks() {
 fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
     let mut now = scene.client.time_ms();
     let time_is_up = now + ASKING_MS;
-    // The server counts each wait from when it reads of it: so a wait may be due later, by what that takes.
+    // The server counts a wait from when it reads the request, so a wait may be due later by the time that this takes.
     let mut moment_ms = 0;
     for first in (0..scene.size()).step_by(ASK_AT_ONCE) {
         let wait = (time_is_up - now).max(1);
@@ -46,7 +46,7 @@ fn time_is_up(scene: &mut Scene, name: &str, key: impl Fn(usize) -> String) {
     let storm = scene.storm(name);
     let seen = storm.pass(scene);
     let ends = scene.client.say_all((0..scene.size()).map(|number| format!("PEXPIRETIME {}", key(number))));
-    // The remaining lease in a reply shows when it was read.
+    // The remaining lease in a reply shows when the server made the reply.
     let received: Vec<_> = scene
         .answers()
         .zip(&ends)

@@ -1,4 +1,4 @@
-//! A replica of the server in the storm, without the module: what it has afterwards is what the master has.
+//! A replica without the module: after the storm it must have what the master has.
 
 use rlock_testing::{Client, Reply, Server, wait_until};
 

@@ -6,7 +6,7 @@ use crate::setting::{AS_IT_COMES, FAST_CHORES, SLOW_CHORES, Setting, WITH_AOF, W
 use crate::{alone, as_i64, is_ok};
 use rlock_testing::{Reply, wait_until};
 
-/// How much later than that stroke the last grant may come. The stroke itself takes its time, and frees all of them.
+/// How long after the start of that stroke the last grant may come. The stroke itself takes a part of this time.
 const LATE_MS: i64 = 500;
 
 const FAST: Setting = Setting { options: FAST_CHORES, ..AS_IT_COMES };

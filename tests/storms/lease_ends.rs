@@ -11,12 +11,11 @@ use rlock_testing::Reply;
 /// count on it; a quarter of a second is the limit under the worst load, and 10,000 grants of some 20 µs each fit in.
 const LATE_MS: i64 = 250;
 
-/// The same where each lock's end and each grant is written to a file or sent to a replica as well, which takes the server
-/// about as long as the grant. On a quiet machine of two processors it is some 200 ms; a bound that is near would be met by
-/// chance.
+/// The same with an append-only file or a replica: to write or send each lock's end and each grant takes the server about
+/// as long as the grant. A quiet machine of two processors takes some 200 ms; a closer bound would be met only by chance.
 const LATE_WITH_FOLLOWERS_MS: i64 = 400;
 
-/// All leases end within so many ms.
+/// All leases end within this many ms.
 const MOMENT_MS: i64 = 10;
 
 /// How long it takes to set all leases.
@@ -66,7 +65,7 @@ fn rounds(rounds: usize, late_ms: i64, locks: &mut ManyLocks) {
             let commands = locks.keys.iter().zip(&ends).map(|(key, end)| format!("PEXPIREAT {key} {end}"));
             let set = locks.scene.client.say_all(commands);
             assert!(set.iter().all(|reply| *reply == Reply::Int(1)), "all locks are held");
-            // On a busy machine later than the first of them ended.
+            // On a busy machine, this is after the end of the first leases.
             let all_are_set = locks.scene.client.time_ms();
             ends.into_iter().map(|end| Freed { at: end, counted_from: end.max(all_are_set) }).collect()
         });

@@ -1,4 +1,4 @@
-//! Waits that end without the lock and before their time: all at once.
+//! Waits that end early and without the lock, all at once.
 
 use crate::one_lock::{BATCH, LEASE_MS, LONGEST_SILENCE, held_by};
 use crate::scene::Scene;
@@ -6,18 +6,18 @@ use crate::setting::AS_IT_COMES;
 use crate::{alone, is_ok};
 use rlock_testing::{Batch, Reply, free_port};
 
-/// A replica grants no locks. Waiters get an error, or are cut off by servers that do so themselves.
+/// A replica grants no locks. Waiters get an error; some servers disconnect them instead.
 #[test]
 fn a_demotion_sends_all_waiters_away() {
     let _alone = alone();
     let mut scene = held_by("RLOCK.ACQUIRE");
-    // Half of them are clients that can be redirected, which some servers leave to the module. Others do not know the word.
+    // Half of the clients can be redirected, which some servers leave to the module. Other servers do not know CAPA.
     let redirected = (0..scene.size()).filter(|number| number % 2 == 0);
     let count = redirected.map(|number| scene.batch.say(number, "CLIENT CAPA redirect")).count();
     assert_eq!(scene.batch.collect(count), count);
     wait_for_the_gate(&mut scene);
     let storm = scene.storm("a demotion");
-    // No server is there.
+    // No server listens there.
     let master = free_port();
     assert!(is_ok(&scene.client.say(&format!("REPLICAOF 127.0.0.1 {master}"))));
     scene.client.until_waiting(0);

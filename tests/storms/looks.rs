@@ -7,10 +7,10 @@ use rlock_testing::Reply;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much of a processor the server may take for it, in hundredths.
+/// How much of a processor the server may take for these locks, in percent.
 const MOST_PERCENT: f64 = 3.0;
 
-/// Long enough that what a server does now and then does not count for much.
+/// Long enough that the server's occasional chores hardly count.
 const LOOKED_ON: Duration = Duration::from_secs(3);
 
 #[test]
@@ -35,7 +35,7 @@ fn ten_thousand_locks_that_are_waited_for_and_never_end() {
 /// What the server takes while no client asks it for anything.
 fn percent_of_a_processor(locks: &mut ManyLocks) -> f64 {
     let (before, since) = (used_seconds(locks), Instant::now());
-    // There is no condition to wait for: it is time itself that is measured.
+    // There is no condition to wait for: time itself is measured.
     thread::sleep(LOOKED_ON);
     let used = used_seconds(locks) - before;
     used / since.elapsed().as_secs_f64() * 100.0

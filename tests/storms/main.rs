@@ -25,23 +25,23 @@ use rlock_testing::{Reply, batch_of};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long any client may have to wait for an answer while a batch is served. A monitor takes a server that is silent
-/// for longer for dead. On a quiet machine it is far less; here other processes may have the processors.
+/// How long any client may wait for an answer while a batch is served. A monitor takes a server that is silent for longer
+/// for dead. A quiet machine takes far less; here other processes may have the processors.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
-/// One storm at a time: two would tell of each other.
+/// One storm at a time: two would disturb each other's measurements.
 fn alone() -> MutexGuard<'static, ()> {
     static STORM: Mutex<()> = Mutex::new(());
     STORM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many clients a storm has, of those that are wanted of the module as it is shipped. The bounds are its bounds; a debug
-/// build, which checks itself for other things, takes several times as long for each client and gets a quarter of them.
+/// How many clients a storm has, if the module as it is shipped gets `wanted`: the bounds are for that. A debug build checks
+/// itself for other things, takes several times as long for each client, and gets a quarter of them.
 fn batch_size(wanted: usize) -> usize {
     batch_of(size(wanted))
 }
 
-/// The same of what takes no connection.
+/// The same for what takes no connection.
 fn size(wanted: usize) -> usize {
     let is_debug_build = cfg!(debug_assertions) && std::env::var_os("RLOCK_MODULE").is_none();
     if is_debug_build { wanted / 4 } else { wanted }

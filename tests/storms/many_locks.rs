@@ -6,7 +6,7 @@ use crate::setting::Setting;
 use crate::{LONGEST_SILENCE, is_ok};
 use rlock_testing::Reply;
 
-/// The lease of each waiter, by which the moment of its grant is known afterwards.
+/// The lease of each waiter. The end of a lease minus this is the moment of its grant.
 const LEASE_MS: i64 = 600_000;
 
 const LOCKS: usize = 10_000;
@@ -25,7 +25,7 @@ impl ManyLocks {
         Self { scene, keys, follower }
     }
 
-    /// All locks are held from now on, and waited for.
+    /// Holds all locks, and has a waiter for each.
     pub fn hold_and_wait(&mut self) {
         self.hold();
         self.wait();
@@ -45,9 +45,8 @@ impl ManyLocks {
         self.scene.client.say_all(self.keys.iter().map(|key| command(key)))
     }
 
-    /// Frees the locks, and waits until all waiters are served. `free` returns for each lock when it was free, by the
-    /// server's clock, and when the time for its grant began. By that clock it is judged: a batch that reads slowly
-    /// makes no difference.
+    /// Frees the locks, and waits until all waiters are served. `free` returns for each lock when it was free, and when the
+    /// time for its grant began. Both are by the server's clock, so a batch that reads slowly makes no difference.
     pub fn free(&mut self, name: &str, late_ms: i64, free: impl FnOnce(&mut Self) -> Vec<Freed>) {
         let storm = self.scene.storm(name);
         let freed = free(self);
@@ -62,7 +61,6 @@ impl ManyLocks {
         }
     }
 
-    /// Removes all locks.
     pub fn clear(&mut self) {
         assert!(is_ok(&self.scene.client.say("FLUSHALL")));
     }

@@ -14,7 +14,7 @@ fn readers_behind_a_writer_in_their_order() {
     let readers = in_the_queue(&mut scene);
     let (mut writer, mut late) = (scene.server.client(), scene.server.client());
     let (storm, before) = (scene.storm("a writer leaves readers"), scene.client.time_ms());
-    // In one piece, so that the writer comes before all of them are in, if that takes more than a moment.
+    // Sent together, so that the writer asks before all readers are granted, if that takes more than a moment.
     writer.send_together(&[
         &["RLOCK.RELEASE", "gate", "holder"][..],
         &["RLOCK.WACQUIRE", "gate", "writer", "600000", "WAIT", "0"],
@@ -53,7 +53,7 @@ fn waited_for_by_readers() -> Scene {
     scene
 }
 
-/// The holders that wait, in the queue's order: not that in which they asked, as they did so on connections of their own.
+/// The holders that wait, in the queue's order. They asked in another order, as each has a connection of its own.
 fn in_the_queue(scene: &mut Scene) -> Vec<String> {
     let inspected = scene.client.say("RLOCK.INSPECT gate COUNT 10000");
     let words = inspected.words();
@@ -63,7 +63,7 @@ fn in_the_queue(scene: &mut Scene) -> Vec<String> {
     waiters
 }
 
-/// All have it, none got it before one that is in front of it, and the last one not long after the lock was free.
+/// All readers hold the lock, they got it in the queue's order, and the last one not long after the lock was free.
 fn assert_in_order_and_time(client: &mut Client, readers: &[String], freed: i64, seen: Seen) {
     assert_eq!(client.say("HLEN gate"), Reply::Int(as_i64(readers.len() + 1)), "all are in, beside the mode");
     let holds = readers.iter().map(|reader| format!("PEXPIRETIME {{gate}}:{reader}:rwlock_timeout:1"));

@@ -15,7 +15,7 @@ pub struct Scene {
     setting: Setting,
 }
 
-/// From the moment when all waits are about to end until all have their answers, with a bystander.
+/// The time from when all waits are about to end until all have their answers, seen by a bystander.
 #[must_use]
 pub struct Storm {
     what: String,
@@ -31,7 +31,7 @@ pub struct Seen {
     slowness: Slowness,
 }
 
-/// When a lock was free, by the server's clock, and when the time began that its grant may take.
+/// When a lock was free, by the server's clock, and when the time for its grant began.
 #[derive(Clone, Copy)]
 pub struct Freed {
     pub at: i64,
@@ -73,7 +73,7 @@ impl Scene {
     }
 
     /// The batch does not read meanwhile: a wake-up for each of thousands of answers would take the machine's
-    /// processors, and the server's time with them. Clients that are not served in a while are asked for afterwards.
+    /// processors, and the server's time with them. Clients that are not served in time are found afterwards.
     fn sleep_until_none_wait(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         let others = self.other_waiters;
@@ -108,7 +108,7 @@ impl Storm {
     /// Collects the answers.
     ///
     /// # Panics
-    /// If the server does not live through it, or anyone is left without an answer.
+    /// If the server does not survive, or a client gets no answer.
     pub fn pass(self, scene: &mut Scene) -> Seen {
         scene.sleep_until_none_wait();
         let answered = scene.batch.collect(scene.size());
@@ -118,10 +118,10 @@ impl Storm {
         seen
     }
 
-    /// When it is over, also without answers.
+    /// Ends the storm, even if answers are missing.
     ///
     /// # Panics
-    /// If the server does not live through it.
+    /// If the server does not survive.
     pub fn calm(self, scene: &mut Scene) -> Seen {
         let Self { what, slowness, bystander } = self;
         let testimony = bystander.into_testimony();
@@ -134,15 +134,15 @@ impl Storm {
 }
 
 impl Seen {
-    /// How late something came that may come from `due` on and for `late_ms`, minus the time in which the server had no
-    /// processor, and minus its longest silence: that has a bound of its own, and a machine that stalls shows there.
+    /// How much later than `late_ms` after `due` something came, minus the time in which the server had no processor, and
+    /// minus its longest silence: that has a bound of its own, and a machine that stalls shows there.
     pub fn lateness(&self, due: i64, late_ms: i64, came: i64) -> i64 {
         let Testimony { silence, wanted } = &self.testimony;
         let silence = i64::try_from(silence.as_millis()).unwrap();
         came - due - self.slowness.of_ms(late_ms) - wanted.ms_between(due, came) - silence
     }
 
-    /// How much of this time, which the storm took, the server had a processor.
+    /// How much of `elapsed`, the time that the storm took, the server had a processor.
     pub fn with_a_processor(&self, elapsed: Duration) -> Duration {
         let without = self.testimony.wanted.ms_between(i64::MIN, i64::MAX);
         elapsed.saturating_sub(Duration::from_millis(u64::try_from(without).unwrap_or(0)))

@@ -12,10 +12,10 @@ use std::time::Instant;
 /// `lease_ends.rs`.
 const LATE_MS: i64 = 250;
 
-/// All leases end within so many ms.
+/// All leases end within this many ms.
 const MOMENT_MS: i64 = 10;
 
-/// The most events that a session leaves unread and is still served.
+/// How many events a session may leave unread and still be served.
 const UNREAD_MAX: usize = 1_000;
 
 #[test]
@@ -39,7 +39,7 @@ fn a_session_with_all_tickets_is_closed() {
     }
 }
 
-/// Each by its name, in one command: its reply comes when nothing of them is left, and others have theirs meanwhile.
+/// One command names each ticket. Its reply comes when nothing of them is left; other clients are answered meanwhile.
 #[test]
 fn all_tickets_of_a_session_are_taken_back() {
     let _alone = alone();
@@ -84,8 +84,8 @@ fn nothing_is_left(scene: &mut Scene, count: usize) {
     assert_eq!(scene.client.figure("cancelled"), as_i64(count));
 }
 
-/// The leases of as many locks end within a moment, and a ticket waits for each. Measured is when each grant was
-/// made, by the server's clock, and not when its session read of it.
+/// A ticket waits for each of as many locks, and their leases end within a moment. The test measures when each grant was
+/// made, by the server's clock, not when its session read the event.
 #[test]
 fn leases_that_tickets_wait_for() {
     let _alone = alone();
@@ -100,7 +100,7 @@ fn leases_that_tickets_wait_for() {
     let commands = ends.iter().enumerate().map(|(number, end)| format!("PEXPIREAT gate:{number} {end}"));
     let set = scene.client.say_all(commands.collect::<Vec<_>>());
     assert!(set.iter().all(|reply| *reply == Reply::Int(1)));
-    // On a busy machine later than the first of them ended.
+    // On a busy machine, this is after the end of the first leases.
     let all_are_set = scene.client.time_ms();
     scene.client.until_waiting(0);
     let seen = storm.calm(&mut scene);

@@ -1,4 +1,4 @@
-//! What servers are like: how they are set changes what they do between commands, and that is when a storm is served.
+//! Settings of a server: they change what it does between commands, and that is when a storm is served.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ pub struct Setting {
     pub has_replica: bool,
 }
 
-/// Its chores at the lowest rate that a server allows.
+/// The server's chores at the lowest rate that it allows.
 pub const SLOW_CHORES: &str = "--hz 10 --dynamic-hz no";
 
-/// And as often.
+/// The server's chores at the highest rate that it allows.
 pub const FAST_CHORES: &str = "--hz 500 --dynamic-hz no";
 
 pub const AOF: &str = "--appendonly yes --appendfsync everysec";

@@ -1,13 +1,13 @@
 //! How slow this machine is at the moment.
 //!
-//! The bounds of the storms are what the module promises on a quiet machine. On a slower one they are longer, by as much
-//! as the server's own commands take longer there: with these the module has nothing to do.
+//! The bounds of the storms are what the module promises on a quiet machine. On a slower machine they are longer, by as
+//! much as the server's own commands take longer there: the module has no part in these.
 
 use rlock_testing::Server;
 use std::time::{Duration, Instant};
 
-/// So many of the server's own commands, sent in one piece, take this long where the bounds hold as they are. A quiet
-/// virtual machine of two processors took 20 to 42 ms.
+/// Where the bounds hold unchanged, this many of the server's own commands, sent together, take this long. A quiet virtual
+/// machine of two processors took 20 to 42 ms.
 const COMMANDS: usize = 10_000;
 const COMMANDS_TAKE: Duration = Duration::from_millis(20);
 
@@ -16,8 +16,8 @@ const COMMANDS_TAKE: Duration = Duration::from_millis(20);
 pub struct Slowness(pub f64);
 
 impl Slowness {
-    /// As it is now, on a server that was built to check itself times `RLOCK_SLOWNESS`, which the build sets: such a module is
-    /// slower than the server's own commands.
+    /// The slowness now, times `RLOCK_SLOWNESS`: a build that checks itself sets it, as it slows such a module down more than
+    /// the server's own commands.
     pub fn of(server: &Server) -> Self {
         let mut client = server.client();
         let began = Instant::now();

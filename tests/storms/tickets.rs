@@ -16,7 +16,7 @@ pub const LONGEST_SILENCE: Duration = Duration::from_millis(200);
 
 const SESSIONS: usize = 10;
 
-/// As many may be granted before the sessions are asked to read: each of them then has half of what may be unread.
+/// How many tickets are granted before the sessions read: each session then has half of what may be unread.
 const AT_ONCE: usize = SESSIONS * 500;
 
 /// A process with sessions, all on one connection.
@@ -43,7 +43,7 @@ impl Process {
         &self.sessions[number % self.sessions.len()].0
     }
 
-    /// Starts this many waits by ticket, in turn for each session: `command` is each one's command without its name.
+    /// Starts this many waits by ticket, in turn for each session: `command` returns each wait's command up to WAIT.
     pub fn wait(&mut self, count: usize, command: impl Fn(usize) -> String) {
         for first in (0..count).step_by(10_000) {
             let numbers = first..count.min(first + 10_000);
@@ -118,7 +118,7 @@ fn of_ten_sessions_for_one_lock() {
     assert_eq!((scene.client.figure("tickets"), scene.client.hash("gate")), (0, vec![(holder, "1".to_owned())]));
 }
 
-/// All freed at one stroke. A session that has a thousand events to read gets no more before it does.
+/// All locks are freed at one stroke. A session with a thousand unread events gets no more until it reads.
 #[test]
 fn of_ten_sessions_for_as_many_locks() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! A connection that keeps account: what was sent, what has to be answered, and whether each answer may be one.
+//! A connection that keeps accounts: what was sent, what is still to be answered, and whether each answer is allowed.
 
 use crate::contract::{self, Command};
 use rlock_testing::resp::{Frame, Protocol, Received, packed};
@@ -21,9 +21,9 @@ pub struct Connection {
     /// The database that it has selected, which no other client may change.
     database: i64,
     pub id: i64,
-    /// Each command is owed one answer. Not if it has asked the server to be silent, or to monitor everything.
+    /// Whether each command is owed one answer: not if it has asked the server to be silent, or to monitor everything.
     pub is_counted: bool,
-    /// The server may close it.
+    /// Whether the server may close it.
     pub may_be_closed: bool,
     is_closed: bool,
 }
@@ -83,20 +83,20 @@ impl Connection {
         self.write();
     }
 
-    /// A command was sent whole.
+    /// Notes a command that was sent whole.
     pub fn owe(&mut self, command: Command) {
         if self.is_counted {
             self.unanswered.push_back(command);
         }
     }
 
-    /// Whether the server still has to answer. Redis 8.0 reads a protocol error after a wait only when more comes, so
-    /// it is not waited for.
+    /// Whether the server still has to answer. Babble does not count: Redis 8.0 reads a protocol error after a wait only
+    /// when more bytes come.
     pub fn owes(&self) -> bool {
         !self.is_closed && self.unanswered.iter().any(|command| *command != babble())
     }
 
-    /// Writes and reads what can be without waiting for anyone.
+    /// Writes and reads as much as is possible without waiting.
     pub fn turn(&mut self) {
         self.write();
         self.read(drop);
@@ -108,7 +108,7 @@ impl Connection {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// What it is that is owed first.
+    /// For messages: how many commands are unanswered, and the first of them.
     pub fn state(&self) -> String {
         let first = self.unanswered.front().map_or_else(String::new, |command| words_of(command));
         format!("client {}: {} unanswered, the first is {first}", self.id, self.unanswered.len())
@@ -119,7 +119,7 @@ impl Connection {
             match self.stream.write(&self.to_write) {
                 Ok(count) => drop(self.to_write.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // What it still has to say is read first.
+                // Nothing more is written; what the server still has to say is read first.
                 Err(_) => self.to_write.clear(),
             }
         }
@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-/// What stands for bytes that are no command.
+/// The placeholder for bytes that are not a command.
 pub fn babble() -> Command {
     vec![b"(babble)".to_vec()]
 }
@@ -243,8 +243,8 @@ fn check(command: &Command, reply: &Frame) {
     }
 }
 
-/// Before a command is queued, only its number of words is looked at, and rights and the like: what is wrong with its
-/// words may be more.
+/// Before it queues a command, the server checks only its number of words, rights and the like: other errors in its words
+/// are found later.
 fn check_refused(command: &Command, reply: &Frame) {
     let line = reply.error().unwrap_or_default();
     if contract::ours(command).is_some() && !line.starts_with("ERR wrong number of arguments") {
@@ -253,7 +253,7 @@ fn check_refused(command: &Command, reply: &Frame) {
     }
 }
 
-/// A command for people: its bytes in words, long ones cut.
+/// A command in readable form; long words are shortened.
 pub fn words_of(command: &[Vec<u8>]) -> String {
     let word = |word: &Vec<u8>| match word.len() {
         0 => "''".to_owned(),

@@ -5,10 +5,10 @@ use crate::contract::Command;
 use rlock_testing::resp::Frame;
 use std::collections::BTreeMap;
 
-/// As many as are used, and the empty ones behind them.
+/// The databases that are used, and an empty one behind them.
 const DATABASES: usize = 4;
 
-/// What PEXPIRETIME says of it.
+/// PEXPIRETIME's reply if there is no such key.
 const NO_KEY: i64 = -2;
 
 /// Each key in each database, with a digest of its value, and when it ends.
@@ -32,7 +32,7 @@ impl Contents {
             let answers = connection.ask_all(&questions);
             for (key, answer) in keys.iter().zip(answers.chunks(2)) {
                 let [Frame::List(digest), Frame::Int(end)] = answer else { panic!("{answer:?}") };
-                // It may have ended since its name was listed.
+                // The key may have ended since its name was listed.
                 if *end != NO_KEY {
                     contents.insert((database, key.text().to_vec()), (digest[0].text().to_vec(), *end));
                 }

@@ -35,12 +35,12 @@ const OF_THE_SERVER: [&str; 9] = [
     "ERR Wrong number of args calling",
 ];
 
-/// What some servers reply in scripts to any command: to QUEUES and SESSIONS, since it is not known there which user's rights
-/// count, and if rights are missing.
+/// Errors of some servers in scripts: QUEUES and SESSIONS are not allowed there, since it is unknown which user's rights count;
+/// and any command may lack rights.
 const IN_SCRIPTS: [&str; 3] =
     ["not allowed from script", "ERR ACL failure in script", "ERR The user executing the script can't "];
 
-/// Our command in this one, if its reply is also our command's: the command itself, or the one that a script calls.
+/// Our command within this one, if its reply is our command's: the command itself, or the one that a script calls.
 pub fn ours(command: &[Vec<u8>]) -> Option<&[Vec<u8>]> {
     match command {
         [name, ..] if kind(name).is_some() => Some(command),
@@ -55,7 +55,7 @@ fn is_script(command: &[Vec<u8>]) -> bool {
     command[0] == b"EVAL"
 }
 
-/// Scripts that call the command that they are given, with one key before it, and return what it does.
+/// Scripts that call the command in their arguments, which has one key before it, and return its reply.
 pub const ONE_CALL: [&str; 2] = ["return redis.call(unpack(ARGV))", "return redis.pcall(unpack(ARGV))"];
 
 /// What is wrong with the reply, if anything.
@@ -74,9 +74,9 @@ pub fn fault(command: &[Vec<u8>], reply: &Frame) -> Option<String> {
     }
 }
 
-/// An error is one of the table, with a number behind it where it has one, or the server's own.
+/// An error must be in the table, with a number behind it if it has one, or be the server's own.
 fn error_fault(line: &str) -> Option<String> {
-    // A script says behind an error where it happened.
+    // In a script, the server adds to an error where it happened.
     let line = line.split_once(" script: ").map_or(line, |(line, _)| line);
     let is = |known: &str| match line.strip_prefix(known) {
         Some(rest) => rest.is_empty() || rest.strip_prefix(": ").is_some_and(|number| number.parse::<u64>().is_ok()),
@@ -87,7 +87,7 @@ fn error_fault(line: &str) -> Option<String> {
     (!is_known).then(|| "this error is not in the table".to_owned())
 }
 
-/// Whether a reply tells that nothing was done.
+/// Whether a reply says that nothing was done.
 pub fn is_refusal(command: &[Vec<u8>], reply: &Frame) -> bool {
     let Some(kind) = ours(command).and_then(|ours| kind(&ours[0])) else { return false };
     match (kind, reply) {

@@ -1,4 +1,4 @@
-//! Commands of ours with arguments that mean harm, and locks and keys that are not what they look like.
+//! Our commands with hostile arguments, and locks and keys that are not what they look like.
 //!
 //! The names are few, so that what one connection leaves behind is what the next one meets: a key of another's type, a
 //! counter that is a list, a read hold under the name of a lock.
@@ -97,7 +97,7 @@ fn acquire(random: &mut Random) -> &'static words::Command {
     random.one_of(&commands)
 }
 
-/// The word of an option of any command, and words that are none.
+/// The word of an option of any command, or a word that is no option.
 fn option_word(random: &mut Random) -> Vec<u8> {
     let options = COMMANDS.iter().flat_map(|command| command.options).flat_map(|option| option.words);
     let word = random.one_of(&options.copied().chain(["NOW", ""]).collect::<Vec<_>>());
@@ -203,7 +203,7 @@ fn value(random: &mut Random, argument: Argument) -> Vec<Vec<u8>> {
     vec![one_or_a_number(random, good)]
 }
 
-/// One that will most likely wait, for another client to free one of the few locks.
+/// A command that will most likely wait until another client frees one of the few locks.
 pub fn wait(random: &mut Random) -> Command {
     let ours = acquire(random);
     let first = random.between(0, LOCKS.len() - 2);
@@ -221,7 +221,7 @@ pub fn wait(random: &mut Random) -> Command {
     command
 }
 
-/// The same by a script, with one key that it names.
+/// A command by a script that is given one key.
 pub fn script(random: &mut Random) -> Command {
     let inner = command(random);
     let script =
@@ -242,11 +242,11 @@ const ELSEWHERE: &str = "redis.call('SELECT', 1) redis.pcall('DEL', KEYS[1]) loc
 
 const AS_RESP3: &str = "redis.setresp(3) return redis.pcall(unpack(ARGV))";
 
-/// The lock is moved away and back as bytes, with its command in between.
+/// Removes a key, runs the command, and restores the key from its dump.
 const ROUND_TRIP: &str = "local dump = redis.call('DUMP', KEYS[1]) if not dump then return 0 end \
      redis.call('DEL', KEYS[1]) redis.pcall(unpack(ARGV)) return redis.pcall('RESTORE', KEYS[1], 0, dump, 'REPLACE')";
 
-/// One of those that may be, mostly.
+/// Mostly a valid word, else a number.
 fn one_or_a_number(random: &mut Random, good: &[&[u8]]) -> Vec<u8> {
     if random.is(88) { random.one_of(good).to_vec() } else { number(random) }
 }
@@ -258,7 +258,7 @@ fn spoil(random: &mut Random, command: &mut Command) {
         2 => holder(random),
         _ => key(random),
     };
-    // Never the name.
+    // Never the command's name.
     let at = 1 + random.below(command.len());
     match random.below(5) {
         0 => command.insert(at, word),

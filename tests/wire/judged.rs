@@ -1,4 +1,4 @@
-//! Commands of ours about one lock that no other client touches: each reply, and what the keys hold after it, is that of the
+//! Our commands on one lock that no other client touches: each reply, and what the keys hold after it, must be those of the
 //! naive model of the lock.
 
 use crate::connection::{Connection, words_of};
@@ -15,10 +15,10 @@ const HOLDERS: [&str; 3] = ["h", "g", "h:1"];
 
 const ANSWERS: [&[u8]; 3] = [b"", b"7", b"\r\n$3\r\n\0\xff"];
 
-/// None ends meanwhile.
+/// No lease ends during the test.
 const LEASES: [i64; 2] = [600_000, 900_000];
 
-/// How long a command may take, to tell how much is left of a lease.
+/// How long the commands may take: a reply may say that this much less is left of a lease.
 const SLACK_MS: i64 = 100_000;
 
 /// # Panics

@@ -33,10 +33,10 @@ use trial::Arena;
 /// How long to go on by default.
 const SECONDS: u64 = 10;
 
-/// So many trials have shown what a server allots once and keeps.
+/// After this many trials a server has allocated what it allocates once and keeps.
 const WARM_UP: usize = 20;
 
-/// By how much its memory may be more after any number of trials.
+/// How much more the server's memory may be after any number of further trials.
 const GROWTH: i64 = 4 << 20;
 
 #[test]
@@ -96,7 +96,7 @@ fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wire/failing-seeds.txt")
 }
 
-/// One in each line, before what is said about it.
+/// The seed that begins each line; the rest of a line is a remark.
 fn kept_seeds() -> Vec<u64> {
     let text = std::fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -70,7 +70,7 @@ const KEYS: [&str; 53] = [
     "SINTERSTORE $k $k $k",
 ];
 
-/// To the server and to clients. Not in transactions.
+/// Commands to the server, and about clients. Not in transactions.
 const SERVER: [&str; 62] = [
     "PING",
     "ECHO $k",
@@ -136,11 +136,11 @@ const SERVER: [&str; 62] = [
     "CONFIG RESETSTAT",
 ];
 
-/// Seldom, as they take long or stop everyone.
+/// Used seldom, as they take long or stop all clients.
 const HEAVY: [&str; 5] =
     ["DEBUG RELOAD", "DEBUG SET-ACTIVE-EXPIRE 0", "DEBUG SET-ACTIVE-EXPIRE 1", "BGREWRITEAOF", "MEMORY PURGE"];
 
-/// Which of two that servers do not bear together may come.
+/// Which of two kinds of commands a trial may have: servers cannot cope with both.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Hold {
     /// Waiting clients are unblocked.
@@ -149,7 +149,7 @@ pub enum Hold {
     Pause,
 }
 
-/// What servers bear in this trial.
+/// What the servers of this trial can cope with.
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub hold: Hold,
@@ -166,10 +166,10 @@ pub fn to_keys(random: &mut Random, limits: Limits) -> Command {
     if is_borne(line, limits) { filled(random, line, &[]) } else { to_keys(random, limits) }
 }
 
-/// Valkey 8.1 leaves a client in the database to which it has moved or copied a key, if any module listens to key
-/// events; and followers are sent the move for that database, not for this one. DEBUG RELOAD drops what has ended, and
-/// replicates nothing of it. And a re-entry removes the lease that a foreign command gave to the hold's field alone,
-/// which is not replicated.
+/// Whether the servers can cope with this command. If any module listens to key events, Valkey 8.1 leaves a client in the
+/// database to which it has moved or copied a key, and replicates the move for that database, not for the client's own.
+/// DEBUG RELOAD drops expired keys, and replicates nothing of it. And a re-entry removes the lease that a foreign command
+/// gave to the hold's field alone, which is not replicated.
 fn is_borne(line: &str, limits: Limits) -> bool {
     static LEADS_ASTRAY: LazyLock<bool> = LazyLock::new(|| ServerVersion::under_test().moves_clients());
     let leads_astray = line.starts_with("MOVE") || line.contains(" DB ");
@@ -207,7 +207,7 @@ pub fn furniture(random: &mut Random) -> Vec<Command> {
         "RLOCK.RACQUIRE r g 600000",
         "RLOCK.WACQUIRE w h 600000",
     ];
-    // Not always all of them: what is free is also of interest.
+    // Not always all of them: free locks matter, too.
     lines.retain(|_| random.is(80));
     let mut furniture: Vec<_> = lines.into_iter().map(|line| filled(random, line, &[])).collect();
     let mut many: Command = ["HSET", "many", "mode", "read"].map(|word| word.as_bytes().to_vec()).to_vec();

@@ -30,7 +30,7 @@ enum Ending {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Character {
-    /// Anything, in either protocol, and from one to the other.
+    /// Sends anything, in either protocol, and changes between them.
     Fickle,
     /// RESP3 throughout, with messages between the replies.
     Listener,
@@ -73,13 +73,13 @@ impl Player {
         part(random, ids, limits, self.character)
     }
 
-    /// Has it learn what it is going to send.
+    /// Prepares the bytes that it is going to send.
     pub fn learn(&mut self, random: &mut Random, part: Vec<Command>) {
         for command in part {
             // A deleted user is disconnected, and a user that loses its channels may be.
             self.connection.may_be_closed |= command.starts_with(&[b"AUTH".to_vec(), b"narrow".to_vec()]);
             self.say(random, command);
-            // Behind whatever it was: in which database is the client now?
+            // After each command: in which database is the client now?
             self.say(random, words("CLIENT INFO"));
         }
         match self.ending {
@@ -134,7 +134,7 @@ impl Player {
     }
 }
 
-/// Words with spaces between them, as people type them, where that can be said so.
+/// A command as people type it, words with spaces between them, if it can be written so.
 fn inline(command: &Command) -> Vec<u8> {
     let is_plain = |word: &Vec<u8>| {
         (1..1_000).contains(&word.len()) && word.iter().all(|byte| byte.is_ascii_graphic() && !b"\"'*".contains(byte))
@@ -172,7 +172,7 @@ fn part(random: &mut Random, ids: &[i64], limits: Limits, character: Character) 
 fn mixture(random: &mut Random, ids: &[i64], limits: Limits) -> Vec<Command> {
     let mut commands = Vec::new();
     if random.is(3) {
-        // In one step, as servers do not answer each AUTH that is refused behind other commands.
+        // In one step, so that no AUTH is refused in between: servers do not answer each AUTH that is refused behind others.
         commands.extend(["MULTI", "ACL DELUSER narrow", NARROW, "EXEC"].map(words));
     }
     for _ in 0..random.between(1, 8) {

@@ -1,4 +1,4 @@
-//! The choices of a seed, in the sizes and places of slices that most of them are.
+//! Choices from a seed, as `usize`: most of them are sizes and places of slices.
 
 /// See [`rlock_testing::Random`].
 pub struct Random(rlock_testing::Random);
@@ -12,7 +12,7 @@ impl Random {
         self.0.draw()
     }
 
-    /// From nought to `bound`, without it.
+    /// From 0 to `bound`, which is not included.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.0.below(bound as u64)).expect("less than a usize")
     }
@@ -22,7 +22,7 @@ impl Random {
         first + self.below(last - first + 1)
     }
 
-    /// True so often in a hundred.
+    /// True with this chance, in percent.
     pub fn is(&mut self, hundredths: u8) -> bool {
         self.0.is(hundredths)
     }

@@ -16,14 +16,14 @@ use std::time::Instant;
 /// A server's append-only file beyond this size is rewritten.
 const LARGE_FILE: i64 = 4 << 20;
 
-/// So many commands are sent alone before the others begin, and as many when they have gone.
+/// How many commands the referee sends alone before the clients begin, and again after they have gone.
 const ALONE: usize = 100;
 
-/// What a refusal leaves as it is, in the module's memory and in the replication stream.
+/// Figures that a refusal must not change, in the module's memory and in the replication stream.
 const KEPT: [&str; 5] =
     ["rlock_sessions", "rlock_tickets", "rlock_events_unacknowledged", "rlock_waiters", "master_repl_offset"];
 
-/// As it is before each trial.
+/// The settings before each trial.
 const USUAL: [&str; 15] = [
     "CONFIG SET maxmemory 0",
     "CONFIG SET maxmemory-policy noeviction",
@@ -109,11 +109,11 @@ impl Arena {
 
     /// Has the server drop names of keys that it keeps when the keys are gone: some have a MB.
     ///
-    /// It keeps the names of up to sixteen keys that it may evict next, some several times, and comes upon them only
-    /// when it evicts another key that was used as lately. And it keeps those of keys that it refused to users.
+    /// It keeps the names of up to sixteen keys that it may evict next, some several times, and drops them only when it
+    /// evicts another key that was used as recently. It also keeps the names of keys that it refused to users.
     fn drop_names_of_keys(&mut self) {
         let referee = &mut self.referee;
-        // Not a number: Redis shares small ones, and takes such a key for one that was not used since the start.
+        // Not a number: Redis shares small numbers, and takes such a key for one that was not used since the start.
         for line in ["CONFIG SET maxmemory-policy allkeys-lru", "SET another key", "CONFIG SET maxmemory 1"] {
             referee.say(line);
         }
@@ -142,11 +142,11 @@ impl Arena {
             let [digest_before, before, reply, digest_after, after] = &replies[..] else {
                 unreachable!("five commands")
             };
-            // What ends by itself is none of its doing.
+            // A refusal is not the cause of what ends by itself.
             if contract::is_refusal(&command, reply) && ended(before) == ended(after) {
                 assert_eq!(digest_before, digest_after, "{words} is refused by {reply:?}");
                 let kept = [before, after].map(|info| KEPT.map(|name| number(info, name)));
-                // One that is long is read in several turns, and the server goes on with others in between.
+                // A long command is read in several turns, and the server serves others in between.
                 let is_due = differs_by_due_timeouts(kept[0], kept[1]);
                 assert!(is_long || is_due || kept[0] == kept[1], "{words} is refused by {reply:?}: {KEPT:?} {kept:?}");
             }
@@ -155,7 +155,7 @@ impl Arena {
         until_none_wait(&mut self.referee);
     }
 
-    /// Everyone sends everything, in pieces and all at once.
+    /// All players send all their commands, in pieces and at the same time.
     fn play(&mut self, random: &mut Random, journal: &mut Journal) -> Vec<Player> {
         let hold = if random.is(60) && !loses_replies() { Hold::Unblock } else { Hold::Pause };
         let limits = Limits { hold, is_followed: self.follower.is_some() };
@@ -177,7 +177,7 @@ impl Arena {
                 journal.lines.push(format!("{}: {}", player.connection.id, words_of(&command)));
             }
             if random.is(25) {
-                // The server has read it then, so that the next command is not read together with it.
+                // The server has then read the earlier commands, so it does not read the next one together with them.
                 self.referee.say("PING");
             }
             players.iter_mut().for_each(|player| player.connection.turn());
@@ -185,20 +185,20 @@ impl Arena {
         players
     }
 
-    /// All waiting clients are unblocked, and get every answer; then all go.
+    /// Unblocks all waiting clients until all answers are there; then all clients leave.
     fn settle(&mut self, mut players: Vec<Player>, random: &mut Random) {
         for line in USUAL {
             self.referee.say(line);
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            // Twice: what the first has the server say is read by the second.
+            // Twice: the second turn reads what the server says to the first.
             for _ in 0..2 {
                 self.referee.say("PING");
                 players.iter_mut().for_each(|player| player.connection.turn());
             }
             let owed: Vec<_> = players.iter().filter(|player| player.connection.owes()).collect();
-            // One at a time, as what it does then may be what the next one waits for.
+            // One at a time, as the next one may wait for what this one then does.
             let Some(first) = owed.first() else { break };
             let states = || owed.iter().map(|player| player.connection.state()).collect::<Vec<_>>().join("\n");
             assert!(Instant::now() < deadline, "not answered:\n{}", states());
@@ -222,7 +222,7 @@ impl Arena {
         }
     }
 
-    /// What a follower has is what the server has, and so is what it reads back from its file.
+    /// The follower must have what the server has, and so must the server when it has read its own file.
     fn check_followers(&mut self) {
         let Some((_, follower)) = &mut self.follower else { return };
         let (referee, deadline) = (&mut self.referee, Instant::now() + PATIENCE);
@@ -269,13 +269,13 @@ fn names_a_counter(command: &Command) -> bool {
     command.iter().any(|word| word.starts_with(b"redisson_lock_token:"))
 }
 
-/// Whether it may be kept waiting, or has a session end soon.
+/// Whether the command may wait, or makes a session end soon.
 fn takes_time(command: &Command) -> bool {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     is(&command[0], "RLOCK.EVENTS") && command.iter().any(|word| is(word, "WAIT") || is(word, "TTL"))
 }
 
-/// Sessions are ended as often as there are any.
+/// Ends sessions until there are none.
 fn until_none_wait(referee: &mut Connection) {
     wait_until("no waiters are left", || {
         let Frame::List(sessions) = referee.say("RLOCK.SESSIONS COUNT 10000") else { panic!("a list of sessions") };

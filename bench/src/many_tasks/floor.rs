@@ -35,7 +35,7 @@ impl Floor {
         !self.is_closed.load(Ordering::Relaxed) && Instant::now() < self.until
     }
 
-    /// Before the time is up.
+    /// Ends the turn before its time is up.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// As long as [`crate::contenders::LEASE`]: the holder may have died.
+/// The maximum wait for a message, as long as [`crate::contenders::LEASE`]: the holder may have died.
 const LEASE: Duration = Duration::from_secs(30);
 
 pub struct Messages {
@@ -53,7 +53,7 @@ impl Messages {
     }
 }
 
-/// Until the server is gone.
+/// Runs until the server is gone.
 async fn listen(mut messages: PubSubStream, by_channel: HashMap<String, Arc<Notify>>) {
     while let Some(message) = messages.next().await {
         if let Some(waiting) = by_channel.get(message.get_channel_name()) {

@@ -1,5 +1,5 @@
-//! A lock of a plain server, as most write their own: `SET NX PX`, a script that deletes only what its caller has set, and a
-//! message at each release. All tasks share one connection.
+//! A lock on a plain server, as it is usually written by hand: `SET NX PX`, a script that deletes only what its caller has set,
+//! and a message at each release. All tasks share one connection.
 
 use super::Failure;
 use super::messages::Messages;

@@ -1,4 +1,4 @@
-//! What a process has its locks by.
+//! The ways in which a process gets its locks.
 
 use super::Failure;
 use super::set::Set;

@@ -10,11 +10,11 @@ const BETWEEN_REQUESTS: Duration = Duration::from_millis(20);
 
 pub struct Bystander {
     replies: Receiver<Reply>,
-    /// The number of replies by their time, in µs of two digits.
+    /// The number of replies for each time, in µs that are rounded up to two digits.
     all: BTreeMap<u32, u64>,
 }
 
-/// In µs.
+/// The times of a reply, in µs.
 struct Reply {
     as_seen: u32,
     /// Without the time in which the server or this client was ready to run and had no processor: other programs cause that.
@@ -22,7 +22,7 @@ struct Reply {
 }
 
 impl Bystander {
-    /// It ends when this is dropped.
+    /// Begins the client, which ends when this is dropped.
     pub fn of(server: &Server) -> Self {
         let (mut client, process) = (server.client(), server.id());
         let (sender, replies) = channel();
@@ -47,7 +47,7 @@ impl Bystander {
         Self { replies, all: BTreeMap::new() }
     }
 
-    /// Of the replies since the last call.
+    /// The figures of the replies since the last call.
     pub fn figures(&mut self) -> [(&'static str, u64); 5] {
         let mut replies: Vec<_> = self.replies.try_iter().collect();
         replies.sort_unstable_by_key(|reply| reply.took);

@@ -19,13 +19,13 @@ use tokio::task;
 const CALLERS: u64 = 4;
 const TASKS: u64 = 16;
 
-/// How long a client does nothing after each step, in ms: the rate is a matter of these.
+/// How long a client pauses after each step, in ms: this sets the rate.
 const PAUSE_MS: (u64, u64) = (5, 35);
 
-/// Clients of one kind use these names for a minute.
+/// How many names the clients of one kind use. The names change every minute.
 const NAMES: u64 = 8;
 
-/// How many locks, and how many waiters, there are for a moment every so often.
+/// How many locks, and how many waiters, each wave adds for a moment.
 const MANY: u64 = 500;
 const BETWEEN_WAVES: Duration = Duration::from_secs(20);
 
@@ -83,7 +83,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// With `leaks` one more client opens sessions and never uses them, to see that the verdict is a failure then.
+    /// With `leaks`, one more client opens sessions and never uses them, to check that the verdict is then a failure.
     pub fn begin(server: &Server, leaks: bool) -> Self {
         let shared = Arc::new(Shared {
             socket: server.socket(),
@@ -118,7 +118,7 @@ impl Load {
         self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// Ends all clients. The replies that they should not have got, and how many.
+    /// Ends all clients. Returns the replies that they should not have got, and how many.
     pub fn end(self) -> Vec<(String, u64)> {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter().map(|thread| thread.join().is_ok());
@@ -165,7 +165,7 @@ fn call(shared: &Shared, random: &mut Random, seed: u64) {
                 format!("MACQUIRE 2 {} {holder} 2000 WAIT 300", several.join(" ")),
                 several.iter().map(|name| format!("RELEASE {name} {holder}")).collect(),
             ),
-            // Its lease ends.
+            // Not released: its lease ends.
             14 => (format!("ACQUIRE {plain} {holder} 100 WAIT 300"), Vec::new()),
             _ => {
                 shared.say(&mut client, &format!("DEL {plain}"));

@@ -133,7 +133,7 @@ const HEIGHT: f64 = 70.0;
 const FIRST: f64 = 80.0;
 const NEXT: f64 = 106.0;
 
-/// So many points a line: each is the highest of its share of the samples, so no peak is lost.
+/// The maximum of points of a line. Each is the highest of its share of the samples, so no peak is lost.
 const POINTS: usize = 240;
 
 fn picture(runs: &[Samples]) -> String {

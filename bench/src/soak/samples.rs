@@ -6,7 +6,7 @@ use std::path::Path;
 /// What the server must not have after the load, by INFO rlock.
 pub const LEFT: [&str; 5] = ["waiters", "tickets", "sessions", "locks_with_waiters", "events_unacknowledged"];
 
-/// How much these may grow from the second tenth of a run to its last, in bytes of medians.
+/// By how many bytes the medians of these may grow from the second tenth of a run to its last.
 ///
 /// Memory in use varies by some ten KiB between the tenths of a run, with the keys and buffers of the moment. A leak of 64
 /// bytes a second exceeds the limit in an hour and a half, and one of a byte a command in minutes. Resident memory also has
@@ -102,7 +102,7 @@ impl Samples {
         [median(&early), median(&all[all.len() - tenth..])].map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 
-    /// What is not as it should be.
+    /// Everything that is wrong with this run.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, limit) in MAY_GROW {
@@ -111,7 +111,7 @@ impl Samples {
                 faults.push(format!("{name} has grown by {} bytes, and may by {limit}", late - early));
             }
         }
-        // Else nothing grows because nothing happens.
+        // Without load nothing would grow, so a stall of the load is a fault, too.
         let pause = self.all("grants").windows(2).filter(|pair| pair[0] >= pair[1]).count();
         if pause * 100 > self.rows.len() {
             faults.push(format!("the load stalled: no grant in {pause} of {} samples", self.rows.len()));

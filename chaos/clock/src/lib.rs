@@ -1,11 +1,11 @@
-//! A clock that steps, for one server: preloaded into it, this stands before the C library's functions that tell the time of
-//! day, and adds to it what a file says.
+//! A clock that steps, for one server. Preloaded into the server, this library hides the C library's functions for the time of
+//! day, and adds to the time an offset from a file.
 //!
-//! The file is named by `RLOCK_CHAOS_CLOCK` and holds eight bytes, a number of milliseconds in the machine's own byte order.
+//! `RLOCK_CHAOS_CLOCK` names the file. It holds eight bytes: a number of milliseconds in the machine's own byte order.
 //! To step the clock, write there. Without such a file the time is the true one.
 //!
-//! The kernel is asked by system calls: to find the functions that are hidden here would need the dynamic linker, which asks
-//! for memory, and a server's allocator asks for the time. For the same reason nothing here allocates, locks or panics.
+//! The time comes from system calls: only the dynamic linker could find the hidden functions, but it allocates memory, and a
+//! server's allocator asks for the time. For the same reason nothing here allocates, locks or panics.
 
 use libc::{c_int, c_long, c_void, clockid_t, time_t, timespec, timeval};
 use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
@@ -18,7 +18,7 @@ static OFFSET_MS: AtomicPtr<AtomicI64> = AtomicPtr::new((&raw const NONE).cast_m
 /// The dynamic linker calls this before the server's `main`, when there is one thread and the environment is as it was given:
 /// servers write over it later, to change their title.
 #[used]
-// SAFETY: the section holds pointers to functions without results, which this is; what the linker passes is not looked at.
+// SAFETY: the section holds pointers to functions without results, and this is one. It ignores the linker's arguments.
 #[unsafe(link_section = ".init_array")]
 static WHEN_LOADED: extern "C" fn() = map_offset;
 
@@ -34,7 +34,7 @@ extern "C" fn map_offset() {
         return;
     }
     let length = size_of::<AtomicI64>();
-    // SAFETY: a mapping at a new place, of a file that is open, changes nothing that is there. It is never taken away.
+    // SAFETY: a mapping of an open file at a new address changes no other memory. It is never unmapped.
     let place = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file, 0) };
     // SAFETY: the descriptor is ours, and not used again. The mapping stays without it.
     unsafe { libc::close(file) };
@@ -45,11 +45,11 @@ extern "C" fn map_offset() {
 
 fn offset_ms() -> i64 {
     // SAFETY: it points to `NONE` or to the start of a page that is mapped for good. Others change the number by atomic
-    // stores only, and a load needs no leave to write.
+    // stores only, and a load needs no permission to write.
     unsafe { &*OFFSET_MS.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }
 
-/// Seconds and the smaller part: `unit` of them make a second.
+/// Adds `offset` ms to a time: its seconds, and the rest in parts; `unit` parts make a second.
 fn moved((seconds, part): (i64, i64), unit: i64, offset: i64) -> (i64, i64) {
     let part = part + offset % 1_000 * (unit / 1_000);
     (seconds + offset / 1_000 + part.div_euclid(unit), part.rem_euclid(unit))
@@ -65,8 +65,8 @@ fn ask_kernel(clock: clockid_t, time: *mut timespec) -> c_long {
 }
 
 /// # Safety
-/// As of the C library's: `time` is a place for a time, or null.
-// SAFETY: it has the form and the meaning of the one that it hides.
+/// As for the C library's function: `time` is a place for a time, or null.
+// SAFETY: it has the signature and the meaning of the function that it hides.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     let result = ask_kernel(clock, time);
@@ -79,8 +79,8 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
 }
 
 /// # Safety
-/// As of the C library's: `time` is a place for a time, or null; so is `zone`.
-// SAFETY: it has the form and the meaning of the one that it hides.
+/// As for the C library's function: `time` is a place for a time, or null; so is `zone`.
+// SAFETY: it has the signature and the meaning of the function that it hides.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
     // SAFETY: the kernel checks both places, and writes there or says that it cannot.
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> 
 }
 
 /// # Safety
-/// As of the C library's: `result` is a place for a time, or null.
-// SAFETY: it has the form and the meaning of the one that it hides.
+/// As for the C library's function: `result` is a place for a time, or null.
+// SAFETY: it has the signature and the meaning of the function that it hides.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn time(result: *mut time_t) -> time_t {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };

@@ -8,14 +8,14 @@ use super::waits::is_same;
 use crate::history::{Moment, Sample, Side, Waiting};
 use std::time::Duration;
 
-/// A script without a known reply may take a lock and lose it again for this long after it was sent.
+/// Up to this long after it was sent, a script without a known reply may acquire a lock and lose it again.
 const UNKNOWN_LASTS: Duration = Duration::from_secs(5);
 
-/// How long a waiter may stay in the queue of a free lock: observers look at a lock only this often, and a busy machine
-/// is late at times.
+/// How long a waiter may stay in the queue of a free lock: observers look at a lock only now and then, and a busy machine
+/// is sometimes late.
 const ASLEEP: Duration = Duration::from_millis(500);
 
-/// Reports a waiter that stayed first of a lock that was free each time for too long, minus the excused time.
+/// Reports a waiter that was first for too long while each sample showed the lock free. Excused time does not count.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let scripts = script_grants(lock);
     let looks = lock.samples.iter().map(|&sample| (&sample.server, sample));
@@ -37,7 +37,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
-/// While the same waiter is first, only a script can have had the lock in between.
+/// Whether the lock stayed free between two samples: the same waiter is first, and no script can have held the lock.
 fn goes_on(earlier: &Sample, later: &Sample, scripts: &Spans<()>) -> bool {
     let (Some(before), Some(after)) = (first_of(earlier), first_of(later)) else { return false };
     is_same((earlier, before), (later, after)) && !scripts.touches(earlier.asked, later.answered)

@@ -25,7 +25,7 @@ pub struct Seen<'a> {
     pub waits: Option<&'a WaitsBy>,
 }
 
-/// What is wrong with it, and the step that shows it.
+/// What is wrong with a holder or waiter, and the step that shows it.
 type Wrong<'a> = Option<(String, &'a Operation)>;
 
 impl<'a> LockHistory<'a> {
@@ -60,7 +60,7 @@ impl<'a> LockHistory<'a> {
         self.troubles.removals(self.name, after, before).next().is_some()
     }
 
-    /// How much of a time was without a trouble that could keep a waiter from being served.
+    /// The part of a time in which no trouble could keep a waiter from being served.
     pub fn quiet(&self, from: Moment, until: Moment) -> Duration {
         self.troubles.quiet(self.name, from, until)
     }
@@ -83,7 +83,7 @@ fn present(sample: &Sample) -> impl Iterator<Item = Seen<'_>> {
     holders.chain(sample.waiters.iter().map(|it| Seen { sample, holder: &it.holder, waits: Some(&it.by) }))
 }
 
-/// In order of their names, so that a verdict is the same each time.
+/// The history of each lock, sorted by name, so that a verdict is the same each time.
 pub fn by_lock<'a>(
     records: &'a [Record],
     operations: &'a [Operation],

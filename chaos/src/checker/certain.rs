@@ -1,9 +1,9 @@
 //! When a holder certainly held a lock.
 //!
-//! Each positive answer is evidence of its own. After a grant or a renewal the lock was held from the answer on, until
-//! the end of a lease that began when the call was made, at the earliest. Whatever could have ended it earlier shortens
-//! this span: a release by the holder, a shorter lease, a trouble. So each span errs to the shorter side, and two spans
-//! that contradict each other prove a defect.
+//! Each positive answer is evidence by itself: after a grant or a renewal the lock was held from the answer on, at least
+//! until the end of a lease that began at the call. Whatever could have ended the hold earlier shortens this span: a
+//! release by the holder, a shorter lease, a trouble. So each span errs on the short side, and two spans that contradict
+//! each other prove a defect.
 
 use super::ROUGHNESS;
 use super::by_lock::LockHistory;
@@ -16,11 +16,11 @@ pub struct Certain<'a> {
     pub side: Side,
     pub from: Moment,
     pub until: Moment,
-    /// Until when no other holder may have it, whether or not a server still knows of it.
+    /// Until when no other holder may have the lock, whether or not a server still knows of this hold.
     pub until_for_others: Moment,
-    /// Until when it would have been certain, had no server forgotten anything.
+    /// Until when the hold would be certain if no server had forgotten anything.
     pub until_without_failovers: Moment,
-    /// Until when it would have been certain, had there been no trouble at all.
+    /// Until when the hold would be certain if there had been no trouble at all.
     pub until_without_troubles: Moment,
     /// The lease did not begin before this.
     pub basis: Moment,
@@ -37,7 +37,7 @@ impl Certain<'_> {
     }
 }
 
-/// What is known of a lock apart from the steps of one holder.
+/// What affects all holders of a lock.
 pub struct Surroundings<'a> {
     lock: &'a LockHistory<'a>,
     /// Leases that one of Redisson's scripts set for all readers of the lock.
@@ -115,7 +115,7 @@ fn renewals_by_script(lock: &LockHistory) -> Spans<u64> {
     Spans::from(renewals.filter_map(|it| Some((it.call.at, it.done(), it.call.request.lease_ms()?))))
 }
 
-/// The steps of one holder, and the surroundings.
+/// The steps of one holder, and what they have in common.
 struct Holder<'a> {
     steps: Vec<&'a Operation>,
     sides: Vec<Side>,
@@ -134,7 +134,7 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Whether its steps were done in the order in which it asked for them, so that its holds can be counted.
+    /// Whether each step ended before the next one was called, so that the holds can be counted.
     fn is_orderly(&self) -> bool {
         let follow = |pair: &[&Operation]| pair[0].done() <= pair[1].call.at;
         self.steps.windows(2).all(follow) && !self.steps.iter().any(|step| step.is_guard())
@@ -154,7 +154,7 @@ impl<'a> Holder<'a> {
         self.sides.iter().copied().filter(is_renewed).map(|side| piece(step, side, span)).collect()
     }
 
-    /// Ends a span early for whatever the holder itself did, or may have done, after the lease began.
+    /// Ends a span where the holder itself ended the hold, or may have ended it, after the lease began.
     fn cut(&self, piece: &mut Certain, reads_are_counted: bool) {
         let is_counted = reads_are_counted && piece.side == Side::Read;
         for step in &self.steps {
@@ -175,7 +175,7 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// The release of an exclusive hold says whether another hold remains.
+/// The side of a release that may have ended the last hold. The reply to an exclusive one says whether another hold remains.
 fn may_be_the_last_of(step: &Operation) -> Option<Side> {
     let (side, all) = match step.call.request {
         Request::Release { side, all } => (side, all),
@@ -213,8 +213,8 @@ impl Nested {
         }
     }
 
-    /// A renewal lasts for as long as any of the holds that were there. Those below may have ended before, all
-    /// together, and then count no more.
+    /// A renewal lasts as long as any hold that was there, so it belongs to the lowest one that was certainly held. The
+    /// holds below may all have ended before, and then count no more.
     fn lowest_held(&mut self, pieces: &[Certain], time: (Moment, Moment)) -> Option<&mut Vec<usize>> {
         let is_held = |hold: &Vec<usize>| {
             let spans = hold.iter().map(|place| &pieces[*place]);
@@ -268,7 +268,7 @@ fn cut_by_troubles(piece: &mut Certain, lock: &LockHistory) {
         end = end.min(trouble.began);
     }
     let steps: Vec<_> = lock.troubles.clock_steps.touching(piece.basis, end).collect();
-    // The last first: that errs to the shorter side.
+    // The last clock step first: this order errs on the short side.
     for (began, _, trouble) in steps.into_iter().rev() {
         if let Reach::ClockStep { by_ms, .. } = trouble.reach {
             let sooner = Duration::from_millis(by_ms.max(0).unsigned_abs());

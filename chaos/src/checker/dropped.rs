@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Longer than it takes to find out that an answer is lost, to connect again, and to cancel the wait.
 const LATE_IN_LEAVING: Duration = Duration::from_secs(2);
 
-/// For a hold, also longer than the first lease of a grant, 3 s, which ends a grant to a wait that the client has forgotten.
+/// For a hold, also longer than the first lease of a grant, 3 s: it ends a grant to a wait that the client has forgotten.
 const LATE: Duration = Duration::from_millis(3_500);
 
-/// Up to the moment when clients end: they release nothing after it.
+/// Checks only samples from before the clients end: they release nothing after that.
 pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let over = lock.each(over);
     let troubles = lock.troubles;
@@ -30,7 +30,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     });
 }
 
-/// Since when this holder needs nothing any more, if it used guards only. If its process was killed, that is not known.
+/// When this holder's last step ended, if it used a guard. That is not known if its process was killed.
 fn over<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     let mut last: Option<(Moment, &Operation)> = None;
     for step in steps {

@@ -46,7 +46,7 @@ fn count_forgotten(lock: &LockHistory, pieces: &[Certain], broken: &[Overlap], v
     }
 }
 
-/// Overlaps of different holders, at least one of them exclusive; each two holders once. `end` is the end of a span.
+/// Overlaps of different holders, at least one of them exclusive; one for each pair of holders. `end` is the end of a span.
 fn overlaps(pieces: &[Certain], end: impl Fn(&Certain) -> Moment) -> Vec<Overlap> {
     let mut order: Vec<usize> = (0..pieces.len()).filter(|place| pieces[*place].from < end(&pieces[*place])).collect();
     order.sort_by_key(|place| (pieces[*place].from, *place));
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(history().counted("failover"), Some((0, 1)));
         let guarded = Written::default().did("a", guard(100), (0, 1), granted()).vouched("a", 1, 90);
         assert_eq!(take_at(guarded.troubled((40, 42), covered()), 50).broken(), [ONE_HOLDER]);
-        // Another failover explains nothing.
+        // One more failover, not covered, explains it.
         assert_eq!(history().troubled((43, 44), failover()).broken(), []);
         // If the new master does not know of a hold, no other client has it.
         let denied = first().did("a", renew(100), (50, 51), Answer::Renewed(false)).troubled((40, 42), covered());

@@ -1,5 +1,5 @@
-//! The failovers that test a promise: the new master lacked a lock that was held. Counts these locks, and those of them
-//! that had a second holder within the first one's time.
+//! Counts the failovers that test a promise: the new master lacked a lock that was held. Also counts these locks, and
+//! those with a second holder during the first one's hold.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
@@ -8,7 +8,7 @@ use crate::history::{Promotion, Record};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// Of failovers of one kind.
+/// The counts for one kind of failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failovers {
     pub all: u64,
@@ -60,15 +60,15 @@ fn judge(promotion: &Promotion, locks: &[(&LockHistory, Vec<Certain>)]) -> Failo
     count
 }
 
-/// Whether it was held exclusively for the whole time in which the new master took over and reported its locks, and was
-/// not lost in an earlier failover.
+/// Whether the lock was held exclusively for the whole time in which the new master took over and reported its locks, and
+/// the hold was not lost in an earlier failover.
 fn is_exposed(lock: &LockHistory, piece: &Certain, promotion: &Promotion) -> bool {
     let Promotion { from, until, .. } = promotion;
     let is_held = piece.side.is_exclusive() && piece.from <= *from && piece.until_without_failovers > *until;
     is_held && !lock.troubles.failovers.touching(piece.basis, *from).any(|(_, ended, _)| ended <= from)
 }
 
-/// Whether another client was granted it from then on, within the time of this one.
+/// Whether another holder was granted the lock after the promotion began, during the hold of the first one.
 fn is_doubled(first: &Certain, pieces: &[Certain], promotion: &Promotion) -> bool {
     pieces.iter().any(|piece| {
         piece.step.holder() != first.step.holder()

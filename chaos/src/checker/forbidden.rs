@@ -1,6 +1,6 @@
 //! Grants by a server that could not write at that time.
 //!
-//! Only samples show when a waiter was granted: between a sample without it as the holder and one with it.
+//! Only samples show when a waiter was granted the lock: it is no holder in one sample, and a holder in the next.
 
 use super::by_lock::LockHistory;
 use super::verdict::{NO_GRANT_WHILE_FORBIDDEN, Verdict};

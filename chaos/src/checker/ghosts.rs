@@ -1,4 +1,4 @@
-//! Locks with a holder that does not know of it: its client was refused, its wait was ended, or it has released the lock.
+//! Locks with a holder that does not know of its hold: it was refused, its wait was ended, or it has released the lock.
 
 use super::by_lock::{LockHistory, Seen};
 use super::verdict::{NO_GRANT_WITHOUT_WAITER, RELEASES_ARE_FINAL, Verdict};
@@ -30,8 +30,8 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     });
 }
 
-/// A holder that was granted the lock by its only request, and released it: since when, and by which step. Guards may
-/// ask again by themselves.
+/// For a holder that was granted the lock by its only request, and released it: when it asked, and the step that
+/// released. Not for guards: they may ask again by themselves.
 fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     let mut asked = steps.iter().filter(|step| step.asks_for().is_some());
     let asked = asked.next().filter(|step| !step.is_guard() && asked.next().is_none())?;
@@ -41,15 +41,15 @@ fn released<'a>(steps: &[&'a Operation]) -> Option<(Moment, &'a Operation)> {
     Some((asked.call.at, *step))
 }
 
-/// A holder that asked, and was never granted anything. Of guards only the last answer is known: they release later, by
-/// themselves, what an unanswered request acquired.
+/// The last request of a holder that was never granted anything. Not for guards: only their last answer is known, and they
+/// release later, by themselves, what an unanswered request acquired.
 fn refused<'a>(steps: &[&'a Operation]) -> Option<&'a Operation> {
     let asked = steps.iter().filter(|step| step.asks_for().is_some());
     let is_refused = asked.clone().all(|step| step.did_nothing() && !step.is_guard());
     asked.max_by_key(|step| step.done()).filter(|_| is_refused).copied()
 }
 
-/// The only attempt of a holder, which waited when its wait was ended.
+/// The only attempt of a holder, and the fault that ended its wait.
 struct Ended<'a> {
     step: &'a Operation,
     trouble: &'a Trouble,
@@ -96,7 +96,7 @@ fn waited_then(wait: &Wait, step: &Operation, trouble: &Trouble) -> bool {
     step.call.at < trouble.began && trouble.began < answered && wait.first.asked < trouble.ended
 }
 
-/// A holder with a single attempt, by command, which was not granted; and the lease. It may still have tried to
+/// The attempt of a holder with only one, by command and not granted; and its lease. The holder may still have tried to
 /// release.
 fn alone<'a>(steps: &[&'a Operation]) -> Option<(&'a Operation, u64)> {
     let releases = |step: &Operation| matches!(step.call.request, Request::Release { .. } | Request::Answer { .. });

@@ -14,7 +14,7 @@ const ROUGHNESS_MS: i64 = 5;
 
 /// What a holder has requested.
 struct Asked<'a> {
-    /// None: it did not wait. The longest of several waits.
+    /// The longest of its waits. None: it did not wait.
     wait_ms: Option<u64>,
     /// The longest lease that it has requested in any way.
     lease_ms: u64,
@@ -50,7 +50,7 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
             return Duration::ZERO;
         }
         let over = waited.saturating_sub(Duration::from_millis(limit));
-        // The sample may be as late as that.
+        // The server may have made this sample as late as at `answered`.
         lock.quiet(sample.answered - over, sample.answered)
     };
     let mut waiters = sample.waiters.iter();
@@ -63,7 +63,7 @@ fn waits_on(lock: &LockHistory, sample: &Sample, asked: &HashMap<&str, Asked>) -
     Some(lock.violation(WAITS_END, sample.asked, what, &[step]))
 }
 
-/// Not if faults set expiries, a clock was stepped, or writers add one lease to another.
+/// False if faults set expiries, a clock was stepped, or writers add one lease to another.
 fn leases_are_known(lock: &LockHistory) -> bool {
     let is_plain = lock.steps.iter().all(|step| step.asks_for().is_none_or(|side| side == Side::Plain));
     let have_one_clock = lock.troubles.clock_steps.is_empty() && lock.troubles.clocks_apart.is_empty();
@@ -86,7 +86,7 @@ mod tests {
     };
     use crate::history::Side::{Plain, Write};
 
-    /// `w` may wait for 300 ms from 0 on, and is still seen then.
+    /// `w` may wait for 300 ms from 0 on, and still waits in a sample `at` this time.
     fn waiting(at: u64) -> Written {
         Written::default().called("w", wait(5_000, 300), 0).seen(at, &[("x", Plain)], &[("w", Plain, 0)])
     }

@@ -1,11 +1,11 @@
-//! A server that replies, in the middle of a holder's lease, that it holds nothing.
+//! Replies, in the middle of a holder's lease, that this holder holds nothing.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings, covers};
 use super::verdict::{HOLDS_LAST, Verdict};
 use crate::history::{Answer, Operation, Request, Side};
 
-/// The loss is explained by the client, a failover, or the fault that removed the lock.
+/// What explains a loss: the client, a failover, or the fault that removed the lock.
 const EXCUSES: [&str; 3] = [
     "a client stalled beyond its lease",
     "a hold was gone after a failover",
@@ -36,7 +36,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     }
 }
 
-/// None, if it held nothing.
+/// Why the server denied the hold. None: the holder held nothing.
 fn why(around: &Surroundings, holder: &[&Operation], step: &Operation, sides: &[Side]) -> Option<&'static str> {
     let pieces = around.certain_without(holder, step);
     let time = (step.call.at, step.done());

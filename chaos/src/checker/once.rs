@@ -1,4 +1,4 @@
-//! Stored answers: each is a holder's, ONCE returns it for as long as it is kept, and it ends the waits of all callers.
+//! Stored answers: only a holder stores one, ONCE returns it as long as it is kept, and it ends the waits of all callers.
 //! `exclusion` checks that at most one caller leads at a time: a lead is a hold.
 
 use super::ROUGHNESS;
@@ -86,7 +86,7 @@ impl<'a> Answers<'a> {
         self.by_value.get(value).into_iter().flatten().map(|place| &self.all[*place]).collect()
     }
 
-    /// Until when an answer is stored, this one or any that may have replaced it.
+    /// Until when an answer is certainly stored: this one, or any that may have replaced it.
     fn kept_until(&self, left: &Left, by: Moment) -> Moment {
         let later = self.all.iter().filter(|it| it.step.done() > left.called() && it.called() < by);
         later.map(Left::kept_until).min().unwrap_or_default().min(left.kept_until())
@@ -187,8 +187,8 @@ fn are_kept(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
             let pieces = pieces.get_or_init(|| around.certain_without(steps, left.step));
             covers(pieces, Side::Plain, (moment, left.called()), |it| it.until)
         };
-        // If the leader held the lock from that call until its answer, a caller that asked earlier was not granted the
-        // lock before the answer.
+        // If the leader held the lock from this caller's request until its own answer, the caller was granted the lock
+        // after the answer.
         let is_wrong = |step: &&&Operation| {
             let is_behind =
                 || step.granted().is_some() && step.holder() != left.step.holder() && held_since(step.call.at);
@@ -211,7 +211,7 @@ fn are_kept(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
     }
 }
 
-/// Callers get the answer at any place in the queue.
+/// An answer ends the waits of all callers, at any place in the queue.
 fn end_waits(lock: &LockHistory, answers: &Answers, verdict: &mut Verdict) {
     const PROMISE: Promise = ANSWERS_END_WAITS;
     let callers = lock.each(waits_once);

@@ -19,7 +19,7 @@ const MAY_PASS: usize = 4;
 /// as attended for a tenth of its TTL after an answer, which is longer.
 const CLOSE: Duration = Duration::from_millis(200);
 
-/// By holder: when it was granted, which lock, by which step. A waiter for several locks overtakes once.
+/// By holder: when it was granted, which lock, by which step. A request for several locks counts once.
 type Passers<'l, 'a> = BTreeMap<&'a str, (Moment, &'l LockHistory<'a>, &'a Operation)>;
 
 pub fn check(locks: &[LockHistory], verdict: &mut Verdict) {
@@ -72,14 +72,14 @@ fn is_in_one_queue(lock: &LockHistory, wait: &Wait) -> bool {
     !lock.troubles.new_starts.touches(began, ended) && !lock.troubles.clock_steps.touches(began, ended)
 }
 
-/// The request was made after the wait began, and was not granted yet in the waiter's first sample.
+/// Whether the request was made after the wait began, and was not granted yet in the waiter's first sample.
 fn came_later(step: &Operation, wait: &Wait) -> bool {
     let waits_behind = || wait.first.waiters.iter().any(|waiting| waiting.holder == step.holder());
     let is_other = step.holder() != wait.waiting.holder;
     is_other && step.call.at > wait.begun_by() && (step.call.at > wait.first.answered || waits_behind())
 }
 
-/// Each grant to a holder that had nothing before: when it knew, and by which step. Scripts do not queue.
+/// The first grant to each holder: when it was answered, and by which step. Not those to scripts, which do not queue.
 fn arrivals<'a>(lock: &LockHistory<'a>) -> impl Iterator<Item = (Moment, &'a Operation)> {
     lock.holders.iter().filter_map(|steps| {
         let step = *steps.iter().find(|step| step.asks_for().is_some() && !step.did_nothing())?;
@@ -134,7 +134,7 @@ mod tests {
 
     const ATTENDED: [(u64, bool); 4] = [(1_300, true), (1_350, true), (1_400, true), (1_450, true)];
 
-    /// A ticket waits from 5 on, and `b` from 20 on; seen so at these times.
+    /// Samples at these times: a ticket waits from 5 on, and `b` from 20 on.
     fn by_ticket(at: &[(u64, bool)]) -> Written {
         at.iter().fold(Written::default(), |history, (at, is_attended)| {
             history.seen_by_ticket(*at, &[("x", Plain)], &[("w", 5, *is_attended), ("b", 20, true)])

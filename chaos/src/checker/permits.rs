@@ -1,8 +1,8 @@
 //! More permits out at once than allowed.
 //!
-//! Each request is judged by its own limit. The last of the holders of a moment was granted while all others had a
-//! permit, so their number is at most their largest limit. And a request is not granted if others had reached its limit
-//! at each moment at which it can have been granted.
+//! Each request is judged by its own limit. Of the holders at one moment, the last was granted while all others had a
+//! permit: so their number is at most their largest limit. And no request is granted if others had reached its limit at
+//! every moment at which it can have been granted.
 
 use super::by_lock::LockHistory;
 use super::certain::{Certain, Surroundings};
@@ -59,14 +59,14 @@ fn first_grant(lock: &LockHistory, step: &Operation) -> Option<usize> {
     limit_of(step).filter(|_| is_first)
 }
 
-/// The holders that certainly have a permit then, each with the step that shows it.
+/// The holders that certainly have a permit at this moment, each with the step that shows it.
 fn at<'a>(pieces: &[Certain<'a>], moment: Moment) -> BTreeMap<&'a str, &'a Operation> {
     let there = pieces.iter().filter(|piece| piece.from <= moment && moment < piece.until_for_others);
     there.map(|piece| (piece.step.holder(), piece.step)).collect()
 }
 
-/// The moments during this grant at which the fewest others can have had a permit: its begin, and each end of another
-/// one.
+/// The moments during this grant at which the fewest others can have had a permit: its beginning, and each end of
+/// another permit.
 fn moments(pieces: &[Certain], granted: &Certain) -> impl Iterator<Item = Moment> {
     let (asked, answered) = (granted.step.call.at, granted.from);
     let ends = pieces.iter().map(|piece| piece.until_for_others).filter(move |end| asked < *end && *end <= answered);

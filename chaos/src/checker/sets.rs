@@ -3,7 +3,7 @@
 //! A holder that was granted several has each of them until its lease ends, and a waiter for several has none of them.
 //! A violation shows only if the histories of all locks of a set are read together.
 //!
-//! Only holders that have asked once: another attempt under the same name may have been granted before.
+//! Only holders that asked once are checked: another attempt under the same name may have been granted before.
 
 use super::by_lock::LockHistory;
 use super::certain::Surroundings;
@@ -43,8 +43,8 @@ fn holders(sample: &Sample) -> impl Iterator<Item = &str> {
     sample.holders.iter().map(|holding| holding.holder.as_str())
 }
 
-/// A holder that was granted all must be seen in each. If servers forget, or are several, one server's answer proves
-/// nothing.
+/// Reports a holder that was granted all locks and is missing in a sample of one. Not if there are several servers, or if
+/// one may have forgotten something: one server's answer proves nothing then.
 fn lacks_one(lock: &LockHistory, asked: &HashMap<&str, &Operation>, verdict: &mut Verdict) {
     let servers: HashSet<&str> = lock.samples.iter().map(|sample| sample.server.as_str()).collect();
     if servers.len() > 1 || !lock.troubles.new_starts.is_empty() {
@@ -64,7 +64,7 @@ fn lacks_one(lock: &LockHistory, asked: &HashMap<&str, &Operation>, verdict: &mu
     }
 }
 
-/// A holder of one of them does not wait for all.
+/// Reports a waiter for several locks that holds one of them.
 fn waits_with_one(lock: &LockHistory, holding: &HashMap<&str, (Moment, &str)>, verdict: &mut Verdict) {
     let asked = lock.each(asks_once);
     let mut reported = HashSet::new();

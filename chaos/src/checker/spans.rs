@@ -1,8 +1,8 @@
-//! Values with a begin and an end, found by time.
+//! Values with a beginning and an end, found by time.
 
 use crate::history::Moment;
 
-/// There are few in one lock or round, so each is looked at.
+/// A lock or a round has few, so a search goes through all of them.
 pub struct Spans<T>(Vec<(Moment, Moment, T)>);
 
 impl<T> Spans<T> {
@@ -14,7 +14,7 @@ impl<T> Spans<T> {
         self.0.is_empty()
     }
 
-    /// Those that end after the one moment and begin before the other.
+    /// The spans that end after the one moment and begin before the other.
     pub fn touching(&self, after: Moment, before: Moment) -> impl Iterator<Item = &(Moment, Moment, T)> {
         self.0.iter().filter(move |(began, ended, _)| *ended > after && *began < before)
     }

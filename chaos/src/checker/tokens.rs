@@ -24,7 +24,7 @@ pub fn check(lock: &LockHistory, verdict: &mut Verdict) {
     let failovers = lock.troubles.failovers.touching(all.0, all.1).map(|it| it.2);
     let failovers: Vec<_> = failovers.filter(|it| !is_covered(it)).collect();
     for tokens in split(&tokens, &taken) {
-        // Nothing is promised over failovers, unless they are covered. How often tokens fall then is counted.
+        // No promise spans a failover that is not covered: how often tokens fall there is counted.
         let mut highest_before = None;
         for life in split(&tokens, &failovers) {
             report_falls(lock, &life, verdict);

@@ -68,7 +68,7 @@ impl<'a> Troubles<'a> {
             || clocks.iter().any(|spans| spans.touches(after, before))
     }
 
-    /// How much of a time was without a trouble that could keep a waiter of this lock from being served.
+    /// The part of a time in which no trouble could keep a waiter of this lock from being served.
     pub fn quiet(&self, lock: &str, from: Moment, until: Moment) -> Duration {
         let (after, before) = (from - RECOVERY, until + RECOVERY);
         let of_it = self.removals(lock, after, before).map(|trouble| (trouble.began, trouble.ended));
@@ -94,7 +94,7 @@ fn is_of_lock(trouble: &Trouble, lock: &str) -> bool {
     }
 }
 
-/// Whether no client can be granted what another may still hold after such a failover.
+/// Whether no client can be granted, after this failover, a lock that another may still hold.
 pub fn is_covered(failover: &Trouble) -> bool {
     matches!(failover.reach, Reach::Failover { is_covered: true, .. })
 }
@@ -114,8 +114,8 @@ fn forbidden(records: &[Record]) -> Spans<(&str, &str)> {
 /// What an observer writes of a server that gave no answer for a while.
 const SILENCE: &str = "silence of server ";
 
-/// Also times in which servers were silent for any reason: a disk, other processes on the machine. The storms measure
-/// how long servers take by themselves.
+/// What keeps servers from serving. Silences count, for any reason: a disk, other processes on the machine. The storms, not
+/// this checker, measure how long servers take by themselves.
 fn unrest(all: &[&Trouble], records: &[Record]) -> Spans<()> {
     let is_unrest =
         |reach: &Reach| matches!(reach, Reach::Failover { .. } | Reach::ClockStep { .. } | Reach::NoWrites { .. });

@@ -60,7 +60,7 @@ mod tests {
     use crate::history::Side::Plain;
     use crate::history::{Answer, Reach};
 
-    /// `w` waits from 0 on, is seen until 200, and not any more from 220 on. Until then there are other clients, too.
+    /// `w` waits from 0 on, is seen until 200, and is missing from 220 on. Other clients are at work `until` this time.
     fn gone(until: u64) -> Written {
         let seen = others_until(until).seen(200, &[("x", Plain)], &[("w", Plain, 0)]);
         (220..until).step_by(20).fold(seen, |history, at| history.seen(at, &[("x", Plain)], &[]))
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(late.broken(), [WAITERS_ARE_ANSWERED]);
         let ended = (1_000..3_000).step_by(20).fold(gone(1_000), |history, at| history.seen(at, &[("x", Plain)], &[]));
         assert_eq!(ended.called("w", wait(5_000, 4_000), 0).broken(), [], "its process has ended");
-        // If no sample is later, a second has not passed.
+        // The last sample is from less than a second after the waiter went missing.
         assert_eq!(gone(1_000).called("w", wait(5_000, 4_000), 0).broken(), []);
     }
 

@@ -13,7 +13,7 @@ const SHOWN_OF_EACH: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub violations: Vec<Violation>,
-    /// Events that are counted: how often, and of how many times.
+    /// Events that no promise excludes: how often each happened, and in how many cases it could have.
     pub counted: BTreeMap<String, (u64, u64)>,
     pub figures: Figures,
     /// By their kind.
@@ -60,7 +60,7 @@ pub const LEASES_AS_ASKED_FOR: Promise = Promise::of("A lease is no longer than 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Violation {
     pub promise: Promise,
-    /// Empty where it is not about one lock.
+    /// Empty if the violation is not about one lock.
     pub lock: String,
     pub at: Moment,
     /// A sentence that names clients, holders and numbers.
@@ -70,7 +70,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Of what no lock's history shows.
+    /// A violation that no lock's history shows.
     pub fn without_lock(promise: Promise, at: Moment, what: String) -> Self {
         Self { promise, lock: String::new(), at, what, evidence: Vec::new() }
     }
@@ -85,7 +85,7 @@ impl Figures {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// Forgets all others.
+    /// Keeps only the figures with these names.
     pub fn keep(&mut self, names: &[&str]) {
         self.0.retain(|name, _| names.contains(&name.as_str()));
     }
@@ -115,7 +115,7 @@ impl Verdict {
         })
     }
 
-    /// Adds up two histories.
+    /// Adds the verdict on another history.
     pub fn join(&mut self, other: Self) {
         for (name, value) in other.figures.0 {
             self.figures.add(&name, value);

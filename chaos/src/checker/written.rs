@@ -13,7 +13,7 @@ const BY: &str = "killed";
 pub struct Written {
     records: Vec<Record>,
     calls: u64,
-    /// The lock of the calls and samples; the first one has no name here.
+    /// The lock of the calls and samples. None: `l`.
     lock: Option<&'static str>,
 }
 
@@ -64,7 +64,6 @@ pub fn script(lease_ms: u64) -> Request {
     by(By::Script, (Side::Plain, lease_ms, None))
 }
 
-/// With a wait or without.
 pub fn once(lease_ms: u64, wait_ms: Option<u64>) -> Request {
     by(By::Once, (Side::Plain, lease_ms, wait_ms))
 }
@@ -77,7 +76,7 @@ pub fn got(value: &str) -> Answer {
     Answer::Got { value: value.to_owned() }
 }
 
-/// Of `rlock-client`.
+/// A request by a guard of `rlock-client`.
 pub fn guard(lease_ms: u64) -> Request {
     Request::Guard { side: Side::Plain, limit: 0, lease_ms, fenced: false }
 }
@@ -107,7 +106,7 @@ pub fn unknown() -> Answer {
 }
 
 impl Written {
-    /// The following records are of that lock.
+    /// The following records are about this lock.
     pub fn on(mut self, lock: &'static str) -> Self {
         self.lock = Some(lock);
         self
@@ -174,7 +173,7 @@ impl Written {
         self
     }
 
-    /// The waiters seen last wait for permits by that limit.
+    /// The waiters seen last wait for permits with this limit.
     pub fn by_limit(mut self, limit: u32) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             sample.waiters.iter_mut().for_each(|waiting| waiting.limit = limit);
@@ -182,7 +181,7 @@ impl Written {
         self
     }
 
-    /// About the latest call.
+    /// A guarantee for the latest call.
     pub fn vouched(mut self, holder: &str, at: u64, until: u64) -> Self {
         let (at, until, number) = (ms(at), ms(until), self.calls);
         self.records.push(Record::Vouched { at, client: client(holder), number, until });
@@ -199,7 +198,7 @@ impl Written {
         self.seen_with(at, 50, holders, waiters)
     }
 
-    /// As well as the remaining lease.
+    /// The same, and the remaining lease.
     pub fn seen_with(mut self, at: u64, left_ms: i64, holders: &[(&str, Side)], waiters: &[(&str, Side, u64)]) -> Self {
         let holding = |(holder, side): &(&str, Side)| Holding {
             holder: (*holder).to_owned(),
@@ -227,7 +226,7 @@ impl Written {
         self
     }
 
-    /// The lock's lease in the last sample is longer: another holder of it, as permits have.
+    /// Sets the lock's lease in the last sample: it is another holder's if the lock has permits.
     pub fn with_lock_lease(mut self, left_ms: i64) -> Self {
         if let Some(Record::Seen(sample)) = self.records.last_mut() {
             sample.ttl_ms = left_ms;
@@ -260,7 +259,7 @@ impl Written {
         self.records
     }
 
-    /// Those that the checker finds broken.
+    /// The promises that the checker finds broken.
     pub fn broken(self) -> Vec<Promise> {
         check(&self.records()).violations.into_iter().map(|violation| violation.promise).collect()
     }
@@ -296,7 +295,7 @@ pub fn failover() -> Reach {
     Reach::Failover { server: "a".to_owned(), is_covered: false }
 }
 
-/// After it no client is granted what another may still hold.
+/// A failover after which no client is granted a lock that another may still hold.
 pub fn covered() -> Reach {
     Reach::Failover { server: "a".to_owned(), is_covered: true }
 }

@@ -71,7 +71,7 @@ impl Adapter {
         adapter.ask(place).1.await.ok()?.ok().map(|_| adapter)
     }
 
-    /// Acquires in the name of this holder; permits have no owner. None: not granted by `until`, and given up.
+    /// Acquires in the name of this holder; permits have no owner. None: not granted by `until`, so the request is cancelled.
     pub async fn acquire(
         self: &Arc<Self>,
         holder: &str,

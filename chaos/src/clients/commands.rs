@@ -49,7 +49,7 @@ pub fn answer(hold: &Hold, value: &str, keep_ms: u64) -> Command {
     words(&["RLOCK.ANSWER", &hold.lock, &hold.holder, value, "KEEP", &keep_ms.to_string()])
 }
 
-/// The end of an acquire that waits by the only ticket of this session.
+/// The last words of an acquire that waits by the only ticket of this session.
 pub fn by_ticket(session: &str) -> Command {
     words(&["SESSION", session, "ticket"])
 }

@@ -8,7 +8,7 @@ pub struct Diary {
     client: String,
     /// The number of calls so far.
     calls: u64,
-    /// The number of attempts from outside so far.
+    /// The number of holder names so far.
     attempts: u64,
     /// The number of answers so far.
     answers: u64,
@@ -62,7 +62,7 @@ impl Diary {
     }
 }
 
-/// A request for several locks names in the call of each lock the others.
+/// In a request for several locks, the call of each lock names the others.
 fn for_lock(request: &Request, hold: &Hold, lock: &str) -> Request {
     let mut request = request.clone();
     if let Request::Acquire { beside, .. } = &mut request {

@@ -1,11 +1,11 @@
-//! Clients of `rlock-client`, and of the clients for other languages. What they send is not seen. What they report is
-//! recorded: that a lock was granted, until when it is guaranteed, and that it no longer is.
+//! Users of `rlock-client`, and of the clients for other languages. Their requests are not recorded, only their reports:
+//! that a lock was granted, until when it is guaranteed, and that it no longer is.
 //!
 //! Each attempt has its own owner, so that the server's holders can be distinguished: to the server such an owner is
 //! like any other holder.
 //!
-//! An error is a failure only if the server has refused. All others leave open whether something was done, or will
-//! still be done in the background.
+//! An error is a failure only if the server has refused. Every other error leaves open whether the request was carried
+//! out, or will still be in the background.
 
 use super::adapters::{self, Adapter};
 use super::diary::Diary;
@@ -40,11 +40,11 @@ const WHATEVER_IT_TAKES: Duration = Duration::from_secs(3_600);
 /// Percentage of locks with a lease that is not renewed.
 const FIXED_LEASE: u8 = 30;
 
-/// Percentage of those locks, if clients stall at all, that are held to the end of the lease and beyond: only there it
-/// shows when a lease began.
+/// Percentage of those locks, if clients stall at all, that are held to the end of the lease and beyond: only these show
+/// when a lease began.
 const TO_ITS_END: u8 = 70;
 
-/// The clients of a process from which all its guards come: one for each line.
+/// The clients that all guards of a process share: one for each line.
 pub type Doors = Vec<Door>;
 
 /// A client that all guards of a process share: this language's, or another's by its adapter.
@@ -64,7 +64,7 @@ impl Door {
     }
 }
 
-/// Tries until all are open; none if the round ends first. With an adapter they are of its language.
+/// Tries until all clients are open; None if the round ends first. With an adapter, the clients are of its language.
 pub async fn open(address: Address, adapter: Option<String>, round: Round) -> Option<Doors> {
     let lines = match &address {
         Address::Lines { ports } => ports.len(),
@@ -189,7 +189,7 @@ impl Keeper {
             Door::Rust(locks) => locks,
             Door::Adapter(adapter) => {
                 let mut lock = adapters::lock(wish, is_fixed);
-                // In a plan 0 has no limit; for adapters it is an attempt.
+                // In a plan, 0 is a wait without a limit; for adapters, it is an attempt without a wait.
                 match wish.wait_ms {
                     Some(0) => {}
                     wait => lock["wait"] = wait.unwrap_or(0).into(),
@@ -211,7 +211,7 @@ impl Keeper {
         granted.map_err(|error: Error| not_acquired(&error))?.ok_or(Answer::Refused { left_ms: -1 })
     }
 
-    /// Acquires the lock again under the same name, and releases that at once.
+    /// Acquires the lock again under the same name, and releases this second hold at once.
     async fn go_in_and_out(&mut self, wish: &Wish, holder: &str) {
         let wish = Wish { wait_ms: None, gives_up_after: None, ..wish.clone() };
         if let Some(kept) = self.acquire(&wish, holder, false).await {
@@ -220,7 +220,7 @@ impl Keeper {
         }
     }
 
-    /// Until the work is done, or the lock is lost.
+    /// Keeps the lock until the work is done, or the lock is lost.
     async fn keep(&self, kept: &Kept, deed: Deed) {
         // A stalling client does not stall the process and its watchdog: it is only slow.
         let (Deed::Keep(time) | Deed::Renew(time) | Deed::Stall(time) | Deed::Die(time)) = deed;
@@ -256,7 +256,7 @@ fn given_up() -> Answer {
     Answer::Unknown("given up".to_owned())
 }
 
-/// A lock that this client has, by the call that got it.
+/// A lock that this client has, with the number of the call that got it.
 struct Kept {
     number: u64,
     guard: Held,
@@ -334,7 +334,7 @@ fn not_released(error: &Error) -> Answer {
     if error.is_lost() && !error.is_in_doubt() { Answer::Released(None) } else { no_or_unknown(error) }
 }
 
-/// A refusal if the server has refused, or nothing was sent.
+/// A failure if the server has refused or nothing was sent; otherwise the outcome is unknown.
 fn no_or_unknown(error: &Error) -> Answer {
     use ErrorKind::{Configuration, Deadlock, ModuleMissing, QueueFull, Refused, WrongKind};
     match error.kind() {
@@ -343,7 +343,7 @@ fn no_or_unknown(error: &Error) -> Answer {
     }
 }
 
-/// The same for an adapter's name of the error.
+/// The answer for an error, by the adapter's name for it.
 fn of_word(word: &str, is_release: bool) -> Answer {
     match word {
         "busy" => Answer::Refused { left_ms: -1 },

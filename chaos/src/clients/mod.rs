@@ -2,8 +2,8 @@
 //! of their steps. They have to cope with all faults of servers and connections; only a defect of this tool ends a
 //! client early.
 //!
-//! All clients of a process are tasks of one thread, which does nothing that takes long: when a client acts, it is only
-//! as late as its process.
+//! All clients of a process are tasks of one thread, which does nothing that takes long: so a client acts late only if its
+//! whole process is late.
 
 mod adapters;
 mod by_hand;
@@ -75,7 +75,7 @@ async fn live_by_guards(
     let keepers = clients.into_iter().map(|client| Keeper::new(client, doors.clone(), &journal, round).live());
     finish(keepers.collect()).await;
     for locks in &doors {
-        // A release that is still under way then ends with its lease.
+        // If a release is still under way then, the lease ends the hold.
         let _ = timeout_at(round.last_moment(), locks.settle()).await;
     }
 }

@@ -10,7 +10,7 @@ const WAITS: Duration = Duration::from_millis(200);
 /// How long after the end of a round a client still waits for an answer.
 const ANSWERS: Duration = Duration::from_millis(1_500);
 
-/// When the process ends, whatever is outstanding.
+/// How long after the end of a round the process ends, whatever is outstanding.
 const ALL: Duration = Duration::from_millis(1_900);
 
 #[derive(Clone, Copy, Debug)]

@@ -44,12 +44,12 @@ impl Route {
         }
     }
 
-    /// The lock's server does not answer.
+    /// Forgets where the lock is: its server does not answer.
     pub fn doubt(&mut self, lock: &str) {
         self.places.remove(lock);
     }
 
-    /// Whether this reply sends to another node.
+    /// The node to ask next, if this reply redirects.
     pub fn redirection(&mut self, lock: &str, reply: &Reply) -> Option<Redirection> {
         let Reply::Error(line) = reply else { return None };
         let asking = line.starts_with("ASK ");

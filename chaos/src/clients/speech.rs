@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub lock: String,
-    /// Requested together with it, all or none; afterwards each is held by itself.
+    /// Locks that are requested together with it, all or none; afterwards each is held by itself.
     pub beside: Vec<String>,
     pub holder: String,
     pub side: Side,
@@ -42,7 +42,7 @@ impl Hold {
         std::iter::once(&self.lock).chain(&self.beside)
     }
 
-    /// Lock by lock.
+    /// The hold of each lock by itself.
     pub fn each(&self) -> Vec<Self> {
         let one = |lock: &String| Self { lock: lock.clone(), beside: Vec::new(), ..self.clone() };
         self.locks().map(one).collect()
@@ -52,13 +52,13 @@ impl Hold {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// The other side of it.
+    /// The same hold on this side.
     pub fn on(&self, side: Side) -> Self {
         Self { side, ..self.clone() }
     }
 }
 
-/// A reply that the command does not have.
+/// A reply that the command cannot have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Strange(pub String);
 
@@ -150,7 +150,7 @@ pub fn renewed(reply: &Reply) -> Result<Answer, Strange> {
     }
 }
 
-/// An error says that nothing was done, except the error of a defect, which may come in the middle.
+/// An error means that nothing was done, except an internal error, which may come in the middle of the work.
 fn failed(reply: &Reply) -> Result<Answer, Strange> {
     match reply {
         Reply::Error(line) if line.starts_with("ERR internal error") => Ok(Answer::Unknown(line.clone())),

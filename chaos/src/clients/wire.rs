@@ -23,7 +23,7 @@ impl Wire {
         Ok(Self { stream, received: Received::default() })
     }
 
-    /// Sends all of them in one piece, and reads as many replies. Dropped before that, it must not be used again.
+    /// Sends all commands in one piece, and reads as many replies. If this call is dropped early, never use the wire again.
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
         let bytes: Vec<u8> = commands.iter().flat_map(|command| packed(command)).collect();
         self.stream.write_all(&bytes).await?;

@@ -11,8 +11,8 @@ const UNLIMITED_MS: (u64, u64) = (500, 4_000);
 /// The limits of different requests for permits.
 const LIMITS: [u32; 4] = [2, 3, 3, 5];
 
-/// Percentage of the locks of a family that are wanted alone; and of its other locks, the percentage wanted together
-/// with one.
+/// Percentage of wishes for a lock of a family that want it alone. Other wishes want this percentage of the other locks
+/// as well.
 const WANTS_IT_ALONE: u8 = 40;
 const WANTS_ANOTHER: u8 = 40;
 
@@ -94,7 +94,7 @@ pub enum Deed {
     Renew(Duration),
     /// Does nothing for longer than the lease.
     Stall(Duration),
-    /// Goes after that time, without a release.
+    /// Ends after that time, without a release.
     Die(Duration),
 }
 

@@ -22,7 +22,7 @@ struct Connection {
     waits: bool,
 }
 
-/// `how`: with a # for each connection's id. If the server answers 1, or not at all, the command has had its effect.
+/// `how`: the command, with a # for the connection's id. It counts as carried out if the server replies 1, or nothing.
 fn some(scene: &mut Scene, waits: bool, how: &str) -> Outcome {
     let place = scene.a_master();
     let node = &scene.world.nodes[place];

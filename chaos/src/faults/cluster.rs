@@ -35,11 +35,11 @@ fn replica_of(world: &World, master: usize) -> Result<usize, String> {
     replica.ok_or_else(|| format!("no replica follows server {}", world.nodes[master].name))
 }
 
-/// The servers give up sooner than that.
+/// The servers give up a failover sooner than this.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
 
-/// `begin` gets the place of a master and of its replica, which takes over. `is_well`: the master has no fault, so that
-/// it may refuse.
+/// `begin` gets the place of a master and of its replica, which takes over. `is_well`: the master has no fault, so it
+/// may refuse to hand over.
 fn replace(
     scene: &mut Scene,
     words: &str,
@@ -115,7 +115,7 @@ impl Move {
             }
             1 => move_keys(source, target, self.slot)?,
             _ => {
-                // Keys created at the old place meanwhile.
+                // Moves the keys that were created at the old place meanwhile.
                 move_keys(source, target, self.slot)?;
                 let command = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(target)?);
                 for node in [target, source] {

@@ -1,10 +1,10 @@
-//! Failovers alone. Most are to a replica that lacks the last grants, in three acts: the network between the master and
-//! its replicas loses what they send, so that the master alone knows what it grants meanwhile; the master is killed,
-//! stalls, or lives on, cut off; and a replica takes over with what it has. Others are planned, and the server promises
-//! that nothing is lost.
+//! Failovers alone. Most are to a replica that lacks the last grants. They have three acts: the network between the
+//! master and its replicas loses what they send, so only the master knows what it grants meanwhile; the master is killed,
+//! stalls, or lives on, cut off; and a replica takes over with what it has. The other failovers are planned, and the
+//! server promises that nothing is lost.
 //!
-//! Nothing else troubles the servers then, so two holders of one lock are the failover's doing. If servers are
-//! protected there must be none, and the checker excuses nothing.
+//! Nothing else troubles the servers meanwhile, so a second holder of a lock can only come from the failover. If the
+//! servers are protected, there must be no second holder, and the checker excuses nothing.
 
 use super::replicated::clocks_apart;
 use super::{AT_ONCE, Begun, Class, Effects, Kind, Outcome, Progress, Scene, kind, processes};
@@ -54,7 +54,7 @@ const BY_SHUTDOWN: Kind = kind(SHUTDOWN_FAILOVER, TOPOLOGY, 2, AT_ONCE, |scene| 
     hand_over(scene, SHUTDOWN_FAILOVER, |world, old, _| world.nodes[old].shut_down("SHUTDOWN FAILOVER"))
 });
 
-/// What may happen there on the server under test.
+/// The failovers that the server under test can have in this kind of world.
 pub fn kinds(kind: WorldKind) -> Vec<Kind> {
     let mut kinds = vec![KILL, FREEZE, CUT_OFF, DEAF_REPLICA, DEAF_MASTER];
     kinds.extend(match kind {
@@ -78,29 +78,29 @@ pub fn lacks() -> Vec<&'static str> {
 /// Faults of clients alone, which may happen at the same time.
 pub const CONCURRENT: &[Kind] = processes::KINDS;
 
-/// How long nothing arrives while everything else is as before: less than a protected master takes to stop, so that it
-/// grants locks up to its end.
+/// How long only the data is lost, before anything else happens: less than a protected master takes to stop, so it grants locks
+/// up to its end.
 const CUT_MS: (u64, u64) = (600, 1_500);
 
-/// Percentage of the replacements by a cluster's replica or by the sentinels that are on command: at once, and not
-/// after the time for which a server has to be silent.
+/// Percentage of takeovers in a cluster or by sentinels that are on command: at once, rather than after the time for
+/// which a server has to be silent.
 const ON_COMMAND: u8 = 70;
 
-/// When the harness promotes a replica although the old master lives on. Under the protection that master has certainly
-/// stopped then, as the settings promise after the lag of 1 s and 4 s.
+/// When the harness promotes a replica although the old master lives on. A protected master has certainly stopped at that
+/// time: the settings promise that after the lag, 1 s, plus 4 s.
 const STOPPED_MS: (u64, u64) = (5_000, 5_400);
 
-/// How long there are two masters then.
+/// How long there are two masters after that.
 const DIVIDED_MS: (u64, u64) = (500, 2_000);
 
-/// Servers give up a planned failover sooner than that.
+/// Servers give up a planned failover sooner than this.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(15);
 
 /// Which data between a master and its replicas is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cut {
     BothWays,
-    /// The replica does not hear the master, which still counts it as a good replica.
+    /// The replica does not hear the master, but the master still counts it as a good replica.
     Changes,
     /// The master does not hear the replica, which has every grant.
     Confirmations,
@@ -112,21 +112,21 @@ enum Fate {
     Dies,
     Stalls,
     LivesOn,
-    /// It hands over.
+    /// It hands over to its replica.
     Planned,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
-    /// The master knows what no replica does.
+    /// Only the master knows what it grants.
     Cut,
     /// There is a new master. If the old one lives on, it keeps the clients of the first line.
     Promoted,
     /// The sentinels or the cluster promote a replica.
     Awaited,
-    /// Another one is the master, which this one may not know.
+    /// Another server is the master; the old one may not know that yet.
     Replaced,
-    /// It knows.
+    /// The old master knows that it was replaced.
     Demoted,
 }
 
@@ -139,7 +139,7 @@ struct Failover {
     old: usize,
     /// The replica that takes over, if that is known beforehand.
     new: usize,
-    /// It takes over on command.
+    /// The replica takes over on command.
     is_manual: bool,
     server: String,
     /// The last moment without a promoted replica.
@@ -204,7 +204,7 @@ fn hand_over(
     Ok(Begun::until(effects, move |scene| failover.go_on(scene)))
 }
 
-/// It excuses nothing, except that without a grace leases end by the clock of the new master.
+/// The effects of a planned failover. It excuses nothing, except that without a grace leases end by the new master's clock.
 fn planned(world: &World, name: &str, old: usize) -> Effects {
     let server = &world.nodes[old].name;
     let mut effects = if world.play == Play::Protected { Vec::new() } else { clocks_apart(world, old) };
@@ -245,7 +245,7 @@ impl Failover {
         Ok(if self.act == Act::Demoted && before != Act::Demoted { Progress::Harmless } else { Progress::NotYet })
     }
 
-    /// A planned failover may come to nothing.
+    /// Whether a planned failover has come to nothing.
     fn is_given_up(&self) -> bool {
         self.fate == Fate::Planned && Instant::now() > self.until
     }
@@ -260,7 +260,7 @@ impl Failover {
         self.looked = Moment::now();
         match world.kind {
             WorldKind::Cluster if self.is_manual => drop(world.nodes[self.new].say("CLUSTER FAILOVER TAKEOVER")?),
-            // They may be about to do it by themselves.
+            // This may fail, since the sentinels may be about to do it by themselves.
             WorldKind::Sentinel if self.is_manual => drop(world.fail_over_by_sentinels(&[])),
             WorldKind::Replicated => drop(world.nodes[self.new].say("REPLICAOF NO ONE")?),
             _ => {}
@@ -278,7 +278,7 @@ impl Failover {
         self.new = new;
         let world = &mut *scene.world;
         match (self.fate, world.kind) {
-            // Clients find it by themselves.
+            // Clients find the new master by themselves.
             (_, WorldKind::Cluster) => {}
             (Fate::LivesOn, _) => world.divide(self.old, new),
             _ => world.make_master(new),
@@ -287,7 +287,7 @@ impl Failover {
         Ok(Act::Promoted)
     }
 
-    /// The sentinels choose among several replicas.
+    /// The new master, if there is one yet. The sentinels choose among several replicas.
     fn new_master(&self, world: &World) -> Option<usize> {
         let is_master = |place: usize| world.nodes[place].is_master().unwrap_or(false);
         match world.kind {
@@ -296,13 +296,13 @@ impl Failover {
         }
     }
 
-    /// What the new master knows of locks, as long as nothing else has happened.
+    /// Records what the new master knows of locks, before anything else happens.
     fn note(&self, node: &Node, scene: &Scene) -> Result<(), String> {
         let mut knew = BTreeMap::new();
         for lock in scene.world.makeup().popular() {
             let asked = Moment::now();
             let reply = node.run(&["RLOCK.INSPECT", &lock, "COUNT", "500"]);
-            // Other nodes of a cluster have the others.
+            // Other nodes of a cluster have the other locks.
             let Some(seen) = reply.ok().and_then(|it| sample(&it, (asked, Moment::now()), &node.name, &lock)) else {
                 continue;
             };
@@ -319,7 +319,7 @@ impl Failover {
     /// From now on the clients of the first line find the new master, too.
     fn unite(&self, world: &mut World) -> Act {
         match world.kind {
-            // A sentinel that does not know it yet would lead them back once the old one wakes.
+            // A sentinel that does not know the new master yet would lead clients back when the old one wakes.
             WorldKind::Sentinel if !world.all_sentinels_name(self.new) => return Act::Promoted,
             WorldKind::Cluster => {}
             _ => world.make_master(self.new),
@@ -327,14 +327,14 @@ impl Failover {
         Act::Replaced
     }
 
-    /// Finds the masters. The fault itself reports that this one is none any more.
+    /// Finds the masters. The fault itself reports that the old one is no longer a master.
     fn look_around(&self, world: &mut World) {
         world.look_around();
         world.changes.retain(|change| !change.servers.contains(&self.server));
     }
 
-    /// Clients of the old master were redirected by now, or are cut off from it before it wakes: for a moment it
-    /// believes that it is still the master, and no client gets what it grants then.
+    /// When the old master wakes, it believes for a moment that it is still the master. No client gets what it grants then:
+    /// its clients were redirected before, or are cut off from it here.
     fn bring_back(&self, world: &mut World) -> Result<Act, String> {
         if world.kind == WorldKind::Cluster {
             world.line_to(self.old).obey(Order::Refuse);

@@ -64,7 +64,7 @@ fn shorten(scene: &mut Scene) -> Outcome {
     changing(node, &command, effects(node, &key, &command), has_ended(place, LEFT_MS))
 }
 
-/// Whether a lease has ended by the server's clock that was `lease_ms` long at the first call.
+/// Whether a lease that was `lease_ms` long at the first call has ended by the server's clock.
 fn has_ended(place: usize, lease_ms: i64) -> impl FnMut(&mut Scene) -> Result<Progress, String> + 'static {
     let mut end = None;
     move |scene| {
@@ -113,8 +113,8 @@ fn swap(scene: &mut Scene) -> Outcome {
     Ok(Begun::until(effects, move |scene| swap_back(scene.world, place)))
 }
 
-/// In one step: locks acquired meanwhile are gone. If another server is the master now, or this one has restarted, it
-/// may not know of the first exchange. Its locks are gone then, which is no more than the fault has announced.
+/// Swaps back in one step; locks acquired meanwhile are gone. If another server is the master now, or this one has
+/// restarted, it may not know of the first swap. Its locks are gone then, which is no more than the fault has announced.
 fn swap_back(world: &World, place: usize) -> Result<Progress, String> {
     let place = if world.kind.has_one_master() { world.master() } else { place };
     let node = &world.nodes[place];

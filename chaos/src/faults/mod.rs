@@ -40,7 +40,7 @@ pub struct Kind {
     begin: Begin,
 }
 
-/// Begins it, or returns why it could not be made: nothing has happened then.
+/// Begins the fault, or returns why it could not be made; then nothing has happened.
 type Begin = fn(&mut Scene) -> Outcome;
 
 type Outcome = Result<Begun, String>;
@@ -58,7 +58,7 @@ pub struct Fault {
     kind: Kind,
     /// Its minimum duration, if it has one.
     lasts: Duration,
-    /// Which server, which key, which clients.
+    /// Decides which server, which key or which clients the fault is for.
     seed: u64,
 }
 
@@ -137,7 +137,7 @@ type Ending = dyn FnMut(&mut Scene) -> Result<Progress, String>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     NotYet,
-    /// It affects nothing any more, but not everything is restored yet.
+    /// The fault affects nothing any more, but not everything is restored yet.
     Harmless,
     Over,
 }
@@ -149,12 +149,12 @@ impl Progress {
 }
 
 impl Begun {
-    /// It is over already.
+    /// A fault that is over already.
     fn done(effects: Effects) -> Self {
         Self::undone_by(effects, |_| {})
     }
 
-    /// It ends with this, which cannot fail.
+    /// A fault that ends with this call, which cannot fail.
     fn undone_by(effects: Effects, mut end: impl FnMut(&mut Scene) + 'static) -> Self {
         Self::until(effects, move |scene| {
             end(scene);

@@ -18,7 +18,7 @@ pub const KINDS: &[Kind] = &[
     }),
     // Much longer than clients wait for an answer, and than a poll waits in the server.
     kind("answers lost one way", OneWay, 6, (1_500, 6_000), |scene| one_way(scene, Sender::Server, Reach::Answers)),
-    // The server does not notice either that a client has gone.
+    // The server also does not notice that a client has gone.
     kind("requests lost one way", OneWay, 5, (1_000, 3_500), |scene| one_way(scene, Sender::Client, Reach::Clients)),
 ];
 
@@ -63,8 +63,8 @@ fn one_way(scene: &mut Scene, sender: Sender, reach: Reach) -> Outcome {
     Ok(Begun::undone_by(vec![(words, reach)], move |scene| scene.world.proxies[place].obey(Order::CutSilenced)))
 }
 
-/// Like a failing network: answers are late first, and then nothing arrives any more. A client that believed in its
-/// lease for too long because the answer was late cannot learn better.
+/// Like a failing network: answers are late first, and then nothing arrives any more. If a late answer has made a client
+/// believe in its lease for too long, no later answer corrects that.
 fn slow_then_gone(scene: &mut Scene) -> Outcome {
     let place = a_proxy(scene);
     let late = Duration::from_millis(scene.random.between(LATE_MS));

@@ -16,11 +16,11 @@ const LOOKS: Duration = Duration::from_millis(200);
 /// How long the faults in force at the end may take to end by themselves.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much earlier than the last check a failover of the servers' own may have begun: a new master lacks what was not
-/// copied to it, and that it stopped following is seen a while later.
+/// How much earlier than the last check a failover by the servers themselves may have begun: a new master lacks what was
+/// not copied to it, and a check sees only later that it has stopped following.
 const BEFORE_LOOK: Duration = Duration::from_secs(3);
 
-/// More would come in one burst when a long failover is over.
+/// How many faults wait at most: more would come in one burst when a long failover is over.
 const MOST_PUT_OFF: usize = 6;
 
 /// The faults in force now.
@@ -37,7 +37,7 @@ pub struct Running {
     began: Moment,
     due: Instant,
     begun: Begun,
-    /// The servers that another may replace because of it.
+    /// The servers that another one may replace because of this fault.
     servers: Vec<String>,
     /// Why it could not be ended when that was last tried.
     why: String,
@@ -61,7 +61,7 @@ impl Running {
         }
     }
 
-    /// Whether it is over. If it cannot be undone now, a later call may; if it never can, restoring everything ends it.
+    /// Ends the fault if it can, and returns whether it is over. If no call can undo it, restoring everything ends it.
     fn end(&mut self, scene: &mut Scene) -> bool {
         match (self.begun.end)(scene) {
             Err(why) => self.why = why,
@@ -77,7 +77,7 @@ impl Running {
 }
 
 impl Troubles {
-    /// Begins it, or postpones it until no fault is in force that excludes it.
+    /// Begins the fault, or postpones it until no fault that excludes it is in force.
     pub fn begin(&mut self, fault: Fault, scene: &mut Scene) {
         if !self.running.iter().all(|it| it.fault.kind.class.may_overlap(fault.kind.class)) {
             if self.put_off.len() < MOST_PUT_OFF {

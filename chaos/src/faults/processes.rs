@@ -71,7 +71,7 @@ impl ProcessGroups {
         Ok(())
     }
 
-    /// Waits until all have finished what they had begun. Killed processes have.
+    /// Waits until all processes have finished what they had begun. Killed ones have.
     pub fn wait_for_all(&mut self, patience: Duration, journal: &Journal) {
         let deadline = Instant::now() + patience;
         while !self.running().is_empty() && Instant::now() < deadline {
@@ -124,7 +124,7 @@ mod tests {
     use crate::history::{Record, read_all};
     use rlock_testing::wait_until;
 
-    /// How many promises a process breaks that runs this command.
+    /// How many promises a process that runs this command breaks.
     fn broken(program: &str, argument: &str) -> usize {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path(), "groups").unwrap();

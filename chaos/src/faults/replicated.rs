@@ -1,4 +1,4 @@
-//! Failovers without sentinels, which the harness itself carries out: a master and its replica.
+//! Failovers without sentinels: the harness itself replaces a master by its replica.
 
 use super::keys::SWAP;
 use super::servers::KILL_REPLICA;
@@ -25,7 +25,7 @@ fn masters(world: &World) -> Result<(usize, usize), String> {
     }
 }
 
-/// Also for clusters.
+/// The effects of a takeover, also in a cluster.
 pub fn takes_over(world: &World, what: &str, old: usize, new: usize) -> Effects {
     let mut effects = clocks_apart(world, old);
     let [old, new] = [old, new].map(|place| world.nodes[place].name.clone());
@@ -73,8 +73,8 @@ fn kill(scene: &mut Scene) -> Outcome {
     Ok(replaced(effects, (old, new), new, "REPLICAOF NO ONE".to_owned()))
 }
 
-/// Two masters for a while: clients of the second line reach the promoted replica. When it ends, the old master forgets
-/// what it has promised its clients meanwhile.
+/// Two masters for a while: clients of the second line reach the promoted replica. When the fault ends, the old master
+/// forgets what it has promised its clients meanwhile.
 fn divide(scene: &mut Scene) -> Outcome {
     let world = &mut scene.world;
     let (old, new) = masters(world)?;
@@ -85,8 +85,8 @@ fn divide(scene: &mut Scene) -> Outcome {
     Ok(replaced(effects, (old, new), old, follow))
 }
 
-/// After that command to the server at `commanded` the new one is the only master, and everything is restored once the
-/// old one follows it.
+/// After this command to the server at `commanded`, the new master is the only one. Everything is restored once the old
+/// one follows it.
 fn replaced(effects: Effects, (old, new): (usize, usize), commanded: usize, command: String) -> Begun {
     let mut is_replaced = false;
     Begun::until(effects, move |scene| {

@@ -33,7 +33,7 @@ pub const KINDS: &[Kind] = &[
 /// How long clients may take to learn what all sentinels know.
 const LEARNED: Duration = Duration::from_secs(1);
 
-/// Sentinels give up a failover sooner than that.
+/// Sentinels give up a failover sooner than this.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(12);
 
 /// `is_well`: the master has no fault; the sentinels fail over on command.
@@ -65,7 +65,7 @@ fn replace(
         world.start_again(old)?;
         if !is_harmless {
             is_harmless = if is_well {
-                // Its clients know better now, whatever it believes and grants.
+                // Clients know the new master now, whatever the old one believes and grants.
                 world.all_sentinels_name(world.master())
                     && known_since.get_or_insert_with(Instant::now).elapsed() > LEARNED
             } else {

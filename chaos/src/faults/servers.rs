@@ -34,7 +34,7 @@ pub const KILL_REPLICA: Kind = kind("kill a replica", super::Class::Topology, 3,
 
 const PAUSES_MS: (u64, u64) = (50, 600);
 
-/// How much longer a pause would last if its end did not come.
+/// How much longer a pause would last if the command that ends it did not come.
 const PAUSE_BEYOND_MS: u64 = 300;
 
 const STEPS_MS: (u64, u64) = (200, 2_000);
@@ -98,7 +98,7 @@ fn pause(scene: &mut Scene, what: &str, beyond_ms: u64) -> Outcome {
     }))
 }
 
-/// If it is still the same process, it certainly could not write in that time.
+/// Records that the server certainly could not write in that time, if it is still the same process.
 fn forbade(scene: &Scene, place: usize, process: Option<u32>, (from, until): (Moment, Moment), why: &str) {
     let node = &scene.world.nodes[place];
     if process.is_some() && node.process() == process {
@@ -132,7 +132,7 @@ fn no_writes(node: &Node) -> Reach {
     Reach::NoWrites { server: node.name.clone() }
 }
 
-/// A script without an end, until it is killed.
+/// A script that runs until it is killed.
 fn be_busy(scene: &mut Scene) -> Outcome {
     const PATIENCE: Duration = Duration::from_secs(60);
     let place = scene.a_master();
@@ -141,7 +141,7 @@ fn be_busy(scene: &mut Scene) -> Outcome {
     let script = std::thread::spawn(move || client.try_run(&["EVAL", "while true do end", "0"]).map(drop));
     let effects = vec![(format!("server {} is busy with a script", node.name), no_writes(node))];
     Ok(Begun::until(effects, move |scene| {
-        // There is none yet, or none any more.
+        // This fails if the script has not begun yet, or is over.
         let _ = scene.world.nodes[place].say("SCRIPT KILL");
         Ok(Progress::over_if(script.is_finished()))
     }))
@@ -151,7 +151,7 @@ fn save(scene: &mut Scene, command: &str) -> Outcome {
     let place = scene.a_master();
     let node = &scene.world.nodes[place];
     match node.say(command) {
-        // The last one is not done yet.
+        // The last save is not done yet.
         Err(Refusal::Plain(why)) if why.contains("in progress") => {}
         outcome => drop(outcome?),
     }

@@ -70,7 +70,7 @@ fn what_is_amiss(world: &World) -> Option<String> {
     set.err().map(|why| format!("server {} does not write: {why:?}", world.nodes[place].name))
 }
 
-/// Processes that stand for those of clients.
+/// Processes in place of those of clients.
 fn sleepers() -> ProcessGroups {
     ProcessGroups::start((0..4).map(|_| {
         let mut sleep = Command::new("sleep");
@@ -101,7 +101,7 @@ fn wait_for_locks(world: &World) -> Vec<TcpStream> {
     streams
 }
 
-/// Alone each fault can be made, except a few that find a server down or refusing.
+/// With no other in force, each fault can be made, except a few that find a server down or refusing.
 fn judge(directory: &Path, least: usize) {
     let records = read_all(directory).unwrap();
     let mut troubles = 0;

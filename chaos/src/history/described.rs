@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: &str = include_str!("../../../docs/proof/histories.md");
 
-/// One of each kind, with everything that it can have in it.
+/// One record of each kind, with every member that it can have.
 fn records() -> Vec<Record> {
     let at = Moment(1);
     let text = String::new;

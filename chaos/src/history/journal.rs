@@ -41,7 +41,7 @@ impl Journal {
 /// All records of a run's directory, by their moments.
 ///
 /// # Errors
-/// If a file cannot be read, or a line that is not the last of its file is no record.
+/// If a file cannot be read, or if a line is no record, except the last line of a file.
 pub fn read_all(directory: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for entry in std::fs::read_dir(directory)? {

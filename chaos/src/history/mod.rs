@@ -26,7 +26,7 @@ pub enum Record {
     /// The call with that number, of that client, was answered. Without an answer the call may or may not have had its
     /// effect.
     Answered { at: Moment, client: String, number: u64, answer: Answer },
-    /// `rlock-client` said at this moment that the lock of the call with that number is held until then.
+    /// At this moment `rlock-client` reported that the lock of the call with that number is held `until` then.
     Vouched { at: Moment, client: String, number: u64, until: Moment },
     /// The work under that call has ended, or its loss was reported: the lock is not guaranteed from here on.
     Ended { at: Moment, client: String, number: u64 },
@@ -36,10 +36,10 @@ pub enum Record {
     Troubled(Trouble),
     /// A replica became the master.
     Promoted(Promotion),
-    /// From one moment to the other the server could certainly not write: it had said so, and its state was not changed
+    /// Between the two moments the server certainly could not write: it had said so, and its state was not changed
     /// yet.
     Forbade { from: Moment, until: Moment, server: String, what: String },
-    /// A figure of the run that is no promise: the longest silence of a server, say.
+    /// A figure of the run that is not about a promise: the longest silence of a server, for example.
     Measured { at: Moment, what: String, value: f64 },
     /// A promise was seen broken during the run: a server ended by itself, or something was left at the end.
     Broken { at: Moment, promise: String, what: String },
@@ -62,7 +62,7 @@ impl Record {
     }
 }
 
-/// The figures with names that begin like that: moment, name and value.
+/// The figures with names that begin with `name`: moment, name and value.
 pub fn measured<'a>(records: &'a [Record], name: &'a str) -> impl Iterator<Item = (Moment, &'a String, f64)> {
     records.iter().filter_map(move |record| match record {
         Record::Measured { at, what, value } if what.starts_with(name) => Some((*at, what, *value)),

@@ -28,7 +28,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// A hold is none after its own lease, though it may be listed until the lock is free.
+    /// A hold ends with its own lease, though it may be listed until the lock is free.
     pub fn is_live(&self) -> bool {
         self.side.is_exclusive() || self.ttl_ms.is_none_or(|left| left > 0)
     }
@@ -57,7 +57,7 @@ impl Waiting {
 pub enum WaitsBy {
     /// A blocked client.
     Client(i64),
-    /// A ticket of a session, which was polled last on this connection, if that is still open. An unattended ticket is
+    /// A ticket, and the connection on which its session was polled last, if that is still open. An unattended ticket is
     /// skipped.
     Ticket { name: String, connection: Option<i64>, is_attended: bool },
 }
@@ -95,17 +95,17 @@ pub struct Trouble {
 pub struct Promotion {
     /// The last moment before it became the master.
     pub from: Moment,
-    /// It was the master, and had reported its locks.
+    /// The moment when it was the master and had reported its locks.
     pub until: Moment,
     pub server: String,
     /// The kind of failover.
     pub by: String,
-    /// The locks that it was asked for, each with its holders.
+    /// The locks about which it was asked, each with its holders.
     pub knew: BTreeMap<String, Vec<String>>,
 }
 
-/// Which holds and waits are no longer certain because of it. A certain hold is certain until the trouble began. A hold
-/// that was granted or renewed by a call after its end is certain again.
+/// Which holds and waits are no longer certain because of a trouble. A hold is certain until the trouble began. A hold
+/// that was granted or renewed by a call after the trouble is certain again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
     /// No promise is suspended.
@@ -127,7 +127,7 @@ pub enum Reach {
     ClocksApart { server: String },
     /// A server restarted with all its keys, but without waiters and sessions.
     Restart { server: String },
-    /// The server's clock was moved by so much: leases end sooner or later by that.
+    /// The server's clock was set by this much: leases end sooner or later by the same.
     ClockStep { server: String, by_ms: i64 },
     /// Clients or their connections are stalled, or gone: replies and events may not reach them.
     Clients,

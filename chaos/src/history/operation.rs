@@ -12,8 +12,8 @@ pub struct Call {
     /// Grows with each call of a client.
     pub number: u64,
     pub lock: String,
-    /// A new name for each attempt to acquire a lock from outside, so that this attempt explains each holder or waiter
-    /// in a sample. Re-entry, renewals and releases of the attempt bear the same name.
+    /// A new name for each attempt to acquire a lock, so that one attempt explains each holder or waiter in a sample.
+    /// Re-entries, renewals and releases of its hold have the same name.
     pub holder: String,
     pub request: Request,
 }
@@ -33,7 +33,7 @@ pub enum Request {
         fenced: bool,
         by: By,
     },
-    /// By `rlock-client`: its waits, renewals and repetitions are not seen; what it reports is, as [`Record::Vouched`].
+    /// By `rlock-client`. Its waits, renewals and repetitions are not recorded, only its reports, as [`Record::Vouched`].
     Guard { side: Side, limit: u32, lease_ms: u64, fenced: bool },
     /// Everything held under this name.
     Renew { lease_ms: u64 },
@@ -90,13 +90,13 @@ pub struct Operation {
     pub call: Call,
     /// Without one, the client was killed or is still waiting at the end.
     pub answer: Option<(Moment, Answer)>,
-    /// When `rlock-client` reported, and until when it is held by that report.
+    /// When `rlock-client` reported, and until when the lock is held according to that report.
     pub vouched: Vec<(Moment, Moment)>,
     pub ended: Option<Moment>,
 }
 
 impl Operation {
-    /// When it was granted, if it certainly was.
+    /// When the lock was granted, if it certainly was, and the token.
     pub fn granted(&self) -> Option<(Moment, Option<u64>)> {
         let Some((at, Answer::Granted { token })) = &self.answer else { return None };
         Some((*at, *token))

@@ -12,13 +12,13 @@ use std::time::Duration;
 /// How long a connection may stay without an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// If a short sleep takes this much longer than asked, nothing on this machine ran meanwhile, no server either.
+/// If a short sleep takes this much longer than asked, nothing on this machine ran meanwhile, including the servers.
 pub const STALL: Duration = Duration::from_millis(500);
 
-/// Silences from this length on are recorded each.
+/// Each silence of at least this length is recorded.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Every this many rounds the server is asked which other locks have waiters.
+/// In one of this many rounds, the server is asked which other locks have waiters.
 const QUEUES_EACH: u64 = 10;
 
 /// How many holders and waiters of a lock are asked for, at most.
@@ -38,7 +38,7 @@ pub struct Watch {
     /// The locks with a holder or a waiter in their last sample.
     in_use: HashSet<String>,
     client: Option<Client>,
-    /// When it was asked something that it has not answered yet.
+    /// When the server was asked something that it has not answered yet.
     silent_since: Option<Moment>,
     seen: Seen,
 }
@@ -78,7 +78,7 @@ impl Watch {
         self.seen
     }
 
-    /// If the machine stalls, the delay of a wait is not the server's doing.
+    /// Records a stall of the machine, so that the servers do not get the blame for the delay.
     pub fn note_stall(&self, began: Moment, rest: Duration, ended: Moment) {
         if ended.since(began) >= rest + STALL {
             let (what, reach) = ("the machine is stalled".into(), Reach::NoWrites { server: self.server.clone() });

@@ -9,8 +9,8 @@ use rlock_testing::Random;
 const WANTS_PERMITS: u64 = 20;
 const WANTS_SEVERAL: u64 = WANTS_PERMITS + 25;
 
-/// Percentage of clients that send their commands themselves that call ONCE; and of guards, the percentage that want
-/// the same locks.
+/// Of the clients that send their commands themselves, the percentage that call ONCE; of the guards, the percentage that
+/// want the same locks.
 const WANTS_ANSWERS: u64 = WANTS_SEVERAL + 20;
 const GUARD_WANTS_ANSWERS: u64 = WANTS_PERMITS + 5;
 
@@ -18,7 +18,7 @@ const GUARD_WANTS_ANSWERS: u64 = WANTS_PERMITS + 5;
 const PERMITS: u64 = 2;
 const FAMILY: u64 = 5;
 
-/// Of each lock with answers, how long they are kept, in ms: from and to. Short ones make leaders, long ones outlast a restart.
+/// How long the answers of each lock are kept, in ms: from and to. Short times make leaders, long ones outlast a restart.
 const KEPT_MS: [(u64, u64); 3] = [(5, 60), (20, 500), (1_500, 3_000)];
 
 /// If failovers are played alone, each hot lock has clients of this many sorts: with a short hold or a long one, at the
@@ -90,7 +90,7 @@ pub fn fleet(makeup: &Makeup, random: &mut Random) -> Vec<Vec<Client>> {
 
 /// A hot lock, and some others. Every third lock is a read-write lock.
 fn wanted(makeup: &Makeup, kind: ClientKind, random: &mut Random) -> Vec<Lock> {
-    // Scripts do not queue, and what they may have acquired in between is an excuse: half of the locks have no scripts.
+    // Half of the locks have no scripts: scripts do not queue, and what one may have acquired in between is an excuse.
     let is_for_them = |number: &u64| kind != ClientKind::Scripts || number % 2 == 0;
     let mut hot = std::iter::repeat_with(|| random.below(makeup.hot.into())).filter(is_for_them);
     let hot = lock("hot", hot.next().expect("it goes on until there is one"));
@@ -195,6 +195,6 @@ fn assign(client: &mut Client, makeup: &Makeup, longest_ms: u64) {
     client.line = if is_guard { number } else { sort };
 }
 
-/// The lease of clients that keep a lock for a moment. It is over before a replica takes over that has not heard of its
-/// end.
+/// The lease of clients that keep a lock for a moment. It is over before a replica that has not heard of its end takes
+/// over.
 const BRIEF_MS: u64 = 300;

@@ -81,8 +81,7 @@ pub enum LockKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Habits {
     pub lease_ms: u64,
-    /// The limits of its waits; chance chooses one. none is an attempt without a wait, 0 a wait without a
-    /// limit.
+    /// The limits of its waits; chance chooses one. None is an attempt without a wait, 0 a wait without a limit.
     pub waits_ms: Vec<Option<u64>>,
     /// How long it keeps a lock, and how long it rests: from and to.
     pub hold_ms: (u64, u64),
@@ -97,7 +96,7 @@ pub struct Habits {
     pub renews: u8,
     /// It does nothing for longer than the lease while it has the lock.
     pub stalls: u8,
-    /// It goes without a release: drops its connection, or its guard's task.
+    /// It ends without a release: it drops its connection, or its guard's task.
     pub dies: u8,
     /// It gives up during a wait.
     pub gives_up: u8,

@@ -51,7 +51,7 @@ struct About {
     server: String,
     /// The commit of the module and of this program.
     build: String,
-    /// The build of every other server's module, if it is another one.
+    /// The build of the module on every second server, if it is another one.
     other: Option<String>,
     /// The planned failovers that the server does not know.
     lacks: Vec<String>,
@@ -81,8 +81,8 @@ impl RunFigures {
         self.worlds.get(&stage.name()).map_or(0, |world| not_planned(world).exposed)
     }
 
-    /// Whether that world had as many failovers as wanted, and two holders where nothing prevents it: otherwise the run
-    /// shows nothing about what prevents it.
+    /// Whether that world had as many failovers as wanted, and two holders of a lock where nothing prevents that. Otherwise
+    /// the run shows nothing about the protection.
     pub fn shows(&self, stage: Stage, wanted: u64) -> bool {
         let count = self.worlds.get(&stage.name()).map(not_planned).unwrap_or_default();
         let shows = count.exposed >= wanted && (stage.play != Play::Unprotected || count.doubled > 0);
@@ -95,7 +95,7 @@ impl RunFigures {
         shows
     }
 
-    /// Without the figures that no page shows.
+    /// Appends this run to a file, without the figures that no page shows.
     pub fn append_to(&self, path: &Path) -> io::Result<()> {
         let mut kept = self.clone();
         kept.worlds.values_mut().for_each(|world| world.figures.keep(&COLUMNS));
@@ -122,7 +122,7 @@ impl Display for RunFigures {
     }
 }
 
-/// All runs of these files, those of one server and build in one, each on a line.
+/// All runs of these files, each on a line. Runs of one server and build become one.
 ///
 /// # Errors
 /// If one cannot be read.
@@ -196,7 +196,7 @@ fn write_page(out: &mut impl fmt::Write, runs: &[RunFigures]) -> fmt::Result {
     write_ends(out, &worlds)
 }
 
-/// What no promise excludes, in each world: how often, of how many that it could have happened to.
+/// What no promise excludes, in each world: how often it happened, and in how many cases it could have.
 fn write_ends(out: &mut impl fmt::Write, worlds: &BTreeMap<String, Verdict>) -> fmt::Result {
     let kinds: BTreeSet<_> = worlds.values().flat_map(|world| world.counted.keys()).collect();
     writeln!(out, "\n## Where a promise ends\n")?;

@@ -11,7 +11,7 @@ const NAME: &str = "used memory after the round";
 /// How much a server may grow by itself in time: buffers, tables of expiry and of commands.
 const SLACK: f64 = 2_000_000.0;
 
-/// Until then memory may grow: the server caches scripts, and its tables grow to the size that a round needs.
+/// In this many rounds memory may grow: the server caches scripts, and its tables grow to the size that a round needs.
 const ROUNDS_TO_SETTLE: u32 = 3;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What has grown.
+    /// A violation if a server's memory has grown.
     pub fn after_round(&mut self, records: &[Record]) -> Option<Violation> {
         self.rounds += 1;
         let mut grown = None;

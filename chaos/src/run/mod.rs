@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a round takes in addition: starting servers, waiting for leases, judging the history.
+/// How long a round takes in addition to its length: starting servers, waiting for leases, judging the history.
 const AROUND: Duration = Duration::from_secs(5);
 
 /// Whether every promise was kept.

@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether locks get no new holder there yet, as far as the server answers.
+    /// Whether this server's locks get no new holder yet. True if it does not answer.
     pub fn has_grace(&self, place: usize) -> bool {
         !self.nodes[place].info("rlock", "rlock_grace_left_ms").is_ok_and(|left| left == "0")
     }
@@ -65,7 +65,7 @@ impl World {
         self.nodes[place].restart(options)
     }
 
-    /// Makes all others follow that one, and waits until they do.
+    /// Makes all other servers follow that one, and waits until they do.
     pub fn follow(&self, master: usize) -> Result<(), String> {
         if !self.nodes[master].is_master()? {
             self.nodes[master].say("REPLICAOF NO ONE")?;

@@ -16,7 +16,7 @@ impl World {
     /// Called when all clients have ended and all is calm.
     pub fn check_drained(&mut self, journal: &Journal, longest_lease: Duration) {
         for proxy in &self.proxies {
-            // A connection that has only its server's end would wait without a limit.
+            // A connection with only the server's end left would wait without a limit.
             proxy.obey(Order::Cut);
         }
         let deadline = Instant::now() + longest_lease + self.borrowed + GRACE;
@@ -106,7 +106,7 @@ fn check_node(node: &Node, journal: &Journal, deadline: Instant) {
     }
 }
 
-/// In words; none if there is nothing.
+/// Describes what remains. None if nothing does.
 fn remains(node: &Node) -> Result<Option<String>, String> {
     const COUNTED: [&str; 6] =
         ["waiters", "locks_with_waiters", "tickets", "events_unacknowledged", "sessions", "revocations_due"];

@@ -53,10 +53,10 @@ pub struct World {
     pub play: Play,
     pub nodes: Vec<Node>,
     sentinels: Vec<Server>,
-    /// In a world with one master all lead there; otherwise each leads to the node at its place.
+    /// In a world with one master, all lead to it; otherwise each leads to the node at its place.
     pub proxies: Vec<Proxy>,
-    /// The links between servers, and from sentinels to servers, if failovers alone are played. Nodes of a cluster use
-    /// the proxies, and their bus leads through these.
+    /// The links between servers, and from sentinels to servers, if failovers alone are played. In a cluster, the nodes
+    /// use the proxies, and only their bus leads through these links.
     pub links: Vec<Proxy>,
     /// The places of the known masters. In a world with one master it is the first.
     pub masters: Vec<usize>,
@@ -64,7 +64,7 @@ pub struct World {
     looked: Moment,
     /// The names of the masters, for the observers.
     pub watched: Arc<Mutex<Vec<String>>>,
-    /// Seen, and not yet taken.
+    /// Changes that were seen, and are not taken yet.
     pub changes: Vec<Change>,
     /// How much longer leases may last because clocks were set back.
     borrowed: Duration,
@@ -193,7 +193,7 @@ impl World {
     pub fn look_around(&mut self) {
         let now = Moment::now();
         let masters = match self.kind {
-            // While there are two, they are known.
+            // While there are two masters, both are known.
             WorldKind::Sentinel if self.masters.len() > 1 => return,
             WorldKind::Sentinel => vec![self.master_by_sentinels().unwrap_or(self.master())],
             WorldKind::Cluster => self.masters_by_themselves(),
@@ -236,7 +236,7 @@ impl World {
         self.sentinels.iter().all(|sentinel| self.named_by(sentinel) == Some(place))
     }
 
-    /// The node that servers mean by that port: its own, or that of a proxy that leads to this node only.
+    /// The node that servers reach by this port: the node's own port, or that of a proxy that leads only to it.
     fn node_at(&self, port: u16) -> Option<usize> {
         let announced = if self.kind == WorldKind::Cluster { &self.proxies } else { &self.links };
         let by_proxy = || announced.iter().position(|proxy| proxy.port == port);
@@ -280,7 +280,7 @@ impl World {
         self.node_at(port)
     }
 
-    /// A node that cannot be asked keeps its role.
+    /// The nodes that report that they are masters. A node that does not answer keeps its role.
     fn masters_by_themselves(&self) -> Vec<usize> {
         let is_master = |place: &usize| self.nodes[*place].is_master().unwrap_or(self.masters.contains(place));
         (0..self.nodes.len()).filter(is_master).collect()

@@ -24,7 +24,7 @@ pub struct Node {
     pub clock: Option<ServerClock>,
     /// Some while it is up.
     pub server: Option<Server>,
-    /// What the next start continues with, while it is down.
+    /// Some while it is down: what the next start continues with.
     start: Option<Start>,
     is_frozen: bool,
 }
@@ -150,7 +150,7 @@ impl Node {
         std::fs::read_to_string(self.socket.with_file_name("log")).unwrap_or_default()
     }
 
-    /// Its own connection.
+    /// A new connection to the server.
     pub fn connect(&self) -> Result<Client, Refusal> {
         let cannot = |why: &str| Err(Refusal::Plain(format!("server {} {why}", self.name)));
         match (self.is_up(), self.is_frozen) {

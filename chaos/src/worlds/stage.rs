@@ -1,6 +1,6 @@
-//! The faults and the worlds. In five worlds all kinds of faults happen. In those with replicas failovers alone are
-//! played as well, to a replica that lacks the last grants, and each twice: with servers as they are by default, where
-//! such a failover makes two holders of one lock; and with the settings under which it must not.
+//! The faults and the worlds. In five worlds all kinds of faults happen. The worlds with replicas also play failovers
+//! alone, to a replica that lacks the last grants. Each of these plays twice: with the servers' defaults, where such a
+//! failover makes two holders of one lock, and with the settings under which it must not.
 
 use super::WorldKind;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// over.
 pub const LONGEST_LEASE_MS: u64 = 10_000;
 
-/// How long servers may be silent before they are replaced. It is free to choose without the protection. With it a
-/// master has to stop before another one begins: after the lag of 1 s and 4 s, as the pages say.
+/// How long servers may be silent before they are replaced. Without the protection, any time will do. With it, a master
+/// has to stop before another one begins: after the lag, 1 s, plus 4 s, as the pages say.
 const SILENT_MS: u64 = 1_000;
 const SILENT_UNDER_PROTECTION_MS: u64 = 5_000;
 
@@ -42,8 +42,8 @@ impl Play {
         }
     }
 
-    /// From one failover to the next, if they are played alone: until the servers are restored, and locks are granted
-    /// again.
+    /// The time from one failover to the next, if they are played alone: it lasts until the servers are restored, and locks
+    /// are granted again.
     pub fn each_failover(self) -> Option<Duration> {
         match self {
             Self::Everything => None,

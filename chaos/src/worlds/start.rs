@@ -9,8 +9,8 @@ use rlock_testing::{Cluster, Server, Watched, free_port};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// A script counts as busy after this many ms; and protected mode is off, because the network comes from another
-/// loopback address than the servers'.
+/// A script counts as busy after this many ms. Protected mode is off, because connections come from another loopback
+/// address than the servers'.
 const EVERYWHERE: [&str; 4] = ["--lua-time-limit", "20", "--protected-mode", "no"];
 
 /// Replicas are asked often, so that a missing one is noticed soon.
@@ -21,16 +21,16 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 /// How long a node is silent before it counts as dead: longer than a freeze.
 const NODE_TIMEOUT_MS: &str = "2000";
 
-/// How far the first and every other server is ahead, if failovers alone are played. So the first failover is to one
-/// that is behind: leases that it has heard of last longer there, and its tokens begin lower.
+/// How far the clocks of the first, third and fifth server are ahead, if failovers alone are played. So the first failover
+/// is to a server that is behind: leases that it has heard of last longer there, and its tokens begin lower.
 const CLOCKS_APART_MS: i64 = 1_000;
 
-/// Another build of the module, for every other node; in a cluster for one of each master and its replica.
+/// Another build of the module, for every second node; in a cluster for one of each master and its replica.
 pub const OTHER_MODULE: &str = "RLOCK_OTHER_MODULE";
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Where a node of a cluster connects from, so that the network knows it.
+/// The address from which a node of a cluster connects, so that a proxy can tell the nodes apart.
 pub fn address_of(place: usize) -> IpAddr {
     [127, 0, 1, u8::try_from(place + 1).expect("a few")].into()
 }
@@ -112,7 +112,7 @@ impl World {
         self.set_masters((0..masters.len()).collect());
     }
 
-    /// The port of its bus for other nodes: the proxy's, if it is to be cut off.
+    /// The port by which other nodes reach this node's bus: a proxy's, if faults may cut the node off.
     fn lead_bus(&mut self, place: usize, bus: u16) -> u16 {
         if !self.play.is_failovers_alone() {
             return bus;

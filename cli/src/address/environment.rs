@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// A variable that is empty is as good as none.
+/// An empty variable counts as unset.
 pub fn variable(name: &str) -> Result<Option<String>, Failure> {
     match std::env::var(name) {
         Ok(value) if value.is_empty() => Ok(None),

@@ -15,7 +15,7 @@ use rlock_client::{Error, Locks};
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
-/// Connects to where the arguments and the environment say.
+/// Connects to the address from the arguments and the environment.
 pub async fn connect(server: &Server) -> Result<(Locks, Address), Failure> {
     let (address, certificates) = read(server)?;
     let options = Locks::options();
@@ -37,7 +37,7 @@ fn opened(locks: Result<Locks, Error>, address: Address) -> Result<(Locks, Addre
     }
 }
 
-/// The same without connecting.
+/// Reads the address and the certificates without connecting.
 pub fn read(server: &Server) -> Result<(Address, Option<Certificates>), Failure> {
     let address = find(server)?;
     let certificates = certificates::find(server, &address)?;

@@ -20,7 +20,7 @@ pub fn find(server: &Server) -> Result<Option<String>, Failure> {
     variable("RLOCK_PASSWORD_FILE")?.map(|path| password_in(&PathBuf::from(path))).transpose()
 }
 
-/// The first line.
+/// The password is the first line of the file.
 fn password_in(path: &Path) -> Result<String, Failure> {
     let unreadable =
         |why: String| Failure::usage(format!("the password file {} cannot be read: {why}", path.display()));
@@ -31,7 +31,7 @@ fn password_in(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// In an address that everybody can read. An empty password is no secret.
+/// Fails if an address that every user can read has a password. An empty password is no secret.
 pub fn must_not_be_in(address: &Address) -> Result<(), Failure> {
     match address.access().iter().filter_map(|it| it.password.as_ref()).all(String::is_empty) {
         true => Ok(()),
@@ -42,7 +42,7 @@ pub fn must_not_be_in(address: &Address) -> Result<(), Failure> {
     }
 }
 
-/// If the address names a user.
+/// Fails if the address names a user without a password.
 pub fn must_be_there_for_the_user_of(address: &Address) -> Result<(), Failure> {
     match address.access().iter().find(|it| it.password.is_none()).and_then(|it| it.user.as_ref()) {
         None => Ok(()),

@@ -4,14 +4,14 @@ use rlock_client::{Access, Address as Node, Certificates, Error, Locks, Options,
 use std::fmt;
 use std::time::Duration;
 
-/// Shown, it is what errors call the server.
+/// Its `Display` is what errors call the server.
 #[derive(Clone)]
 pub struct Address {
     pub(super) route: Route,
     pub(super) shown: String,
 }
 
-/// What it was taken for.
+/// The kind of setup that the address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     One,
@@ -68,14 +68,14 @@ impl Address {
         Self { shown: place.to_string(), route: Route::One(Node::new(place, access)) }
     }
 
-    /// The name of the master, and each of the sentinels that watch it as a server of its own. None of other ways.
+    /// The name of the master, and an address for each sentinel that watches it. `None` for other setups.
     pub fn sentinels(&self) -> Option<(&str, Vec<Self>)> {
         let Route::Sentinels { sentinels, master, .. } = &self.route else { return None };
         let one = |node: &Node| Self { shown: node.place.to_string(), route: Route::One(node.clone()) };
         Some((master, sentinels.iter().map(one).collect()))
     }
 
-    /// The user that its servers are asked as, if the address names one.
+    /// The user of the login, if the address names one.
     pub fn user(&self) -> Option<&str> {
         self.access().first()?.user.as_deref()
     }

@@ -3,7 +3,7 @@
 use super::server::State;
 use std::fmt::Write;
 
-/// It has the commands of this server version.
+/// `rlock dev` has the commands of this server version.
 pub const REDIS_VERSION: &str = "7.2.0";
 
 /// The version in the module's format: 100 is 0.1.0.

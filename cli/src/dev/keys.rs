@@ -197,7 +197,7 @@ fn of_hash(node: &Node, key: &[u8], replies: &mut Replies, read: impl FnOnce(&[(
     });
 }
 
-/// Whether a name matches a pattern of `*`, `?` and single bytes, as KEYS has them; sets of bytes are not known.
+/// Whether a name matches a pattern of `*`, `?` and single bytes, as in KEYS. Sets of bytes are not supported.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,

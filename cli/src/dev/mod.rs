@@ -71,7 +71,7 @@ pub async fn dev(args: &Dev) -> Result<u8, Failure> {
 
 async fn accept_tcp(shared: Rc<Shared>, listener: tokio::net::TcpListener) {
     while let Ok((stream, from)) = listener.accept().await {
-        // Replies are whole when they are written.
+        // Each reply is written as a whole, so a delay would gain nothing.
         _ = stream.set_nodelay(true);
         let local = stream.local_addr().map_or_else(|_| String::new(), |at| at.to_string());
         spawn_local(connection::serve(Rc::clone(&shared), stream, from.to_string(), local));
@@ -84,7 +84,7 @@ async fn accept_unix(shared: Rc<Shared>, listener: UnixListener, path: String) {
     }
 }
 
-/// The end of stdin, if that counts: so the death of a test that has started the server ends it.
+/// Returns at the end of stdin, if that counts: then the server ends when the test that started it dies.
 async fn end_of_input(counts: bool) {
     let (tell, ended) = oneshot::channel();
     if counts {

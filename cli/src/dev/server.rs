@@ -1,4 +1,4 @@
-//! What the server knows: the node with its locks, and the clients that are connected. One thread has all of it.
+//! The server's state: the node with its locks, and the connected clients. Only one thread uses it.
 
 use super::users::Users;
 use super::{clients, keys};
@@ -46,7 +46,7 @@ pub enum Next {
     AfterMs(u64, Vec<u8>),
 }
 
-/// What a command comes to.
+/// The outcome of a command.
 pub enum Done {
     Replied,
     Closes,
@@ -109,7 +109,7 @@ impl State {
         (self.last_id, news)
     }
 
-    /// The connection is gone, and with it what it waits for.
+    /// Removes the connection and what it waits for.
     pub fn close(&mut self, id: u64) {
         self.connections.remove(&id);
         self.node.close(id);

@@ -15,7 +15,7 @@ struct User {
     is_on: bool,
     needs_no_password: bool,
     passwords: Vec<Vec<u8>>,
-    /// Rules of commands and of their categories. The last one that fits counts.
+    /// Rules for commands and their categories. The last rule that fits counts.
     rights: Vec<(bool, String)>,
 }
 
@@ -30,12 +30,12 @@ impl Users {
         let users = Self::default();
         let password = password.map_or_else(|| "nopass".to_owned(), |password| format!(">{password}"));
         let rules = ["on", &password, "+@all"].map(|rule| rule.as_bytes().to_vec());
-        // They are all known.
+        // All these rules are known, so this cannot fail.
         _ = users.set(DEFAULT, &rules);
         users
     }
 
-    /// Whether users exist, for as long as the engine asks.
+    /// A function by which the engine asks whether a user exists.
     pub fn are_there(&self) -> HasUser {
         let all = Rc::clone(&self.all);
         Box::new(move |name| all.borrow().contains_key(name))
@@ -87,7 +87,7 @@ impl Users {
         all.get(name).is_some_and(|user| user.is_on && (user.needs_no_password || knows(user)))
     }
 
-    /// Whether a user may ask for this command; None is one that has not logged in.
+    /// Whether a user may run this command. `None`: the connection has not logged in.
     ///
     /// # Errors
     /// If not: the reply.

@@ -3,9 +3,9 @@
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A failure would lose a lock, let two hold it, or stop all.
+    /// A failure would lose a lock, let two clients hold it, or stop everything.
     Wrong,
-    /// It could not be looked at, so it may be wrong.
+    /// It could not be checked, so it may be wrong.
     Unknown,
     /// A deliberate choice that has a cost.
     Note,
@@ -54,14 +54,14 @@ impl Finding {
         Self { fix: Some(line.into()), ..self }
     }
 
-    /// The same setting as it must be.
+    /// Suggests setting what `about` names to this value.
     pub fn set(self, value: impl std::fmt::Display) -> Self {
         let line = format!("CONFIG SET {} {value}", self.about);
         self.fixed_by(line)
     }
 }
 
-/// What is the same at several servers becomes one finding; the worst come first.
+/// Merges findings that are the same for several servers; the worst come first.
 pub fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
     let mut gathered: Vec<Finding> = Vec::new();
     for finding in findings {

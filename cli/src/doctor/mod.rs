@@ -30,7 +30,7 @@ pub async fn doctor(args: &Doctor, short: bool, server: &Server) -> Result<u8, F
     Ok(code)
 }
 
-/// That nothing is wrong is said only if all was looked at.
+/// The exit code is 0 only if everything could be checked and nothing is wrong.
 fn code(findings: &[Finding]) -> u8 {
     let has = |level| findings.iter().any(|finding| finding.level == level);
     let is_silent = findings.iter().any(|finding| finding.about == checks::SILENT);

@@ -18,14 +18,14 @@ pub struct Reading {
     pub nodes: Vec<Node>,
     /// The sentinels that the address names, if any.
     pub sentinels: Vec<Sentinel>,
-    /// What the nodes of a cluster say of it, each by its address.
+    /// Each node's view of the cluster, by the node's address.
     pub cluster: Vec<(String, Answer<Lines>)>,
 }
 
 /// A server with data, by its address.
 pub struct Node {
     pub address: String,
-    /// The address of the one that it follows. `None`: it is a master.
+    /// The address of its master. `None`: it is a master.
     pub follows: Option<String>,
     /// Other servers say that it is down.
     pub is_down: bool,
@@ -45,21 +45,21 @@ pub struct Seen {
     pub forbidden: Vec<&'static str>,
 }
 
-/// Its clock, compared with the one here.
+/// Its clock, compared with the local one.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// How far it is from the time here, in µs: only differences between servers mean something.
+    /// The distance to the local time, in µs. Only differences between servers mean something.
     pub offset_us: i64,
-    /// By so much the offset may be wrong: half of what the question took.
+    /// How much the offset may be wrong: half of the time that the request took.
     pub uncertain_us: i64,
 }
 
 /// One of the sentinels.
 pub struct Sentinel {
     pub address: String,
-    /// What it says of the master: an error if it does not answer, or knows none of this name.
+    /// Its report on the master: an error if it does not reply, or knows no master of this name.
     pub master: Answer<Lines>,
-    /// What it says of a failover: whether enough of them agree.
+    /// Its report on a failover: whether enough sentinels can agree on one.
     pub quorum: Answer<()>,
 }
 
@@ -118,7 +118,7 @@ impl Reading {
 }
 
 impl Clock {
-    /// From the server's time, and what the clock here said before the question and behind the answer.
+    /// From the server's time, and the local time before the request and after the reply.
     pub fn read(server_us: i64, begun: Instant, sent: Instant, answered: Instant) -> Self {
         let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let half = us(answered - sent) / 2;

@@ -46,7 +46,7 @@ pub fn short(at: &Address, reading: &Reading, held: &Glance, findings: &[Finding
     }
 }
 
-/// What is not fine, and a grace, which passes.
+/// The findings that are not just notes, and the note about a grace, which passes.
 fn news(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| finding.level != Level::Note || finding.about == GRACE)
 }
@@ -91,7 +91,7 @@ fn line(Finding { level, at, what, .. }: &Finding) -> String {
     format!("{}: {servers}: {}", level.word(), shown::line(what))
 }
 
-/// What belongs to it.
+/// How many masters, replicas and sentinels there are.
 fn parts(reading: &Reading) -> String {
     let count = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
@@ -104,7 +104,7 @@ fn parts(reading: &Reading) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The short form has what is held in addition.
+/// `held`: only in the short form, which also has the held locks.
 pub fn object(reading: &Reading, findings: &[Finding], held: Option<&Glance>, is_fine: bool) -> Value {
     let shown: Vec<_> = match held {
         Some(_) => news(findings).map(finding).collect(),

@@ -107,7 +107,7 @@ pub fn replica(line: &str) -> Option<String> {
     Some(format!("{}:{}", part("ip")?, part("port")?))
 }
 
-/// From the first one that reports them. If none does, only the masters are known.
+/// From the first master that reports them. If no master does, only the masters are known.
 async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String]) -> Vec<Known> {
     for master in masters {
         if let Ok(server) = visitor.open(&at.of_node(master)).await {
@@ -121,7 +121,7 @@ async fn nodes_of_the_cluster(visitor: &Visitor, at: &Address, masters: &[String
 }
 
 /// The nodes that have slots, or follow one with slots: `id ip:port@bus,host flags master ping pong epoch link slot …`.
-/// Until a node has met another one, it does not know its own address: then it is `asked`.
+/// A node that has not met another one does not know its own address: then `asked` is its address.
 fn nodes_in(reply: &str, asked: &str) -> Vec<Known> {
     let lines: Vec<Vec<&str>> = reply.lines().map(|line| line.split(' ').collect()).collect();
     let lines = lines.into_iter().filter(|words| words.len() >= 8 && !words[2].contains("noaddr"));
@@ -139,11 +139,11 @@ fn nodes_in(reply: &str, asked: &str) -> Vec<Known> {
     lines.iter().filter_map(node).collect()
 }
 
-/// What each node says of the whole.
+/// Each node's view of the cluster.
 async fn views(visitor: &Visitor, at: &Address, nodes: &[Known]) -> Vec<(String, Result<Lines, String>)> {
     let mut views = Vec::new();
     for Known { address, .. } in nodes.iter().filter(|node| !node.is_down) {
-        // One that does not reply is reported as such.
+        // Another check reports nodes that do not reply.
         if let Ok(server) = visitor.open(&at.of_node(address)).await {
             views.push((address.clone(), view(&server).await));
         }

@@ -1,5 +1,5 @@
-//! What one server is asked. Nothing of it changes anything: where the question is whether the user may send a command,
-//! it is sent in a form that does nothing, and only the refusal counts.
+//! The requests to one server. None of them changes anything: to learn whether the user may send a command, it is sent
+//! in a form that does nothing, and only the refusal counts.
 
 use super::reading::{Answer, Clock, Lines, Seen, Sentinel};
 use crate::address::{Address, Certificates};
@@ -25,7 +25,7 @@ const SETTINGS: [&str; 10] = [
 /// Of this many replies, the quickest gives the best time.
 const CLOCK_READINGS: usize = 3;
 
-/// How servers are reached, and since when.
+/// How to reach servers, and when the visits began.
 pub struct Visitor {
     certificates: Option<Certificates>,
     limit: Duration,
@@ -146,7 +146,7 @@ fn unused_name() -> String {
     format!("rlock-doctor:{}:{now}", std::process::id())
 }
 
-/// Not about the key, which no client uses: a user's locks may have other names.
+/// A refusal of the key does not count: no client uses this key, and the user's locks may have other names.
 fn is_about_the_command(why: &str) -> bool {
     why.starts_with("NOPERM") && why.contains("permissions to run the")
 }

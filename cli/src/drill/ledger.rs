@@ -37,14 +37,14 @@ struct Pages {
 /// What has become of the locks so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Before the cut, of clients on the side of the master that is cut off, and of the rest.
+    /// Locks that were held before the cut: by clients on the side of the master that is cut off, and by the rest.
     pub held: [usize; 2],
-    /// The same holders still hold them.
+    /// How many of these the same holders still hold.
     pub kept: [usize; 2],
-    /// Granted by the master since.
+    /// Locks that the master granted since the cut.
     pub late: usize,
     pub held_twice: usize,
-    /// One of these.
+    /// The name of one lock that is held twice.
     pub example: Option<String>,
     /// Held on the side that was cut off, and not granted by the rest since.
     pub without_next_holder: usize,
@@ -58,7 +58,7 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lock to count, by its place.
+    /// Adds a lock to count, and returns its place.
     pub fn add(&self, name: &str) -> usize {
         let mut pages = self.pages();
         pages.records.push(Record { name: name.to_owned(), ..Record::default() });
@@ -78,7 +78,7 @@ impl Ledger {
         pages.fallen += usize::from(has_fallen);
     }
 
-    /// The current holders are those before the cut.
+    /// Remembers the current holders as those before the cut.
     pub fn begin(&self, side_of: impl Fn(usize) -> Side) {
         for (place, record) in self.pages().records.iter_mut().enumerate() {
             record.first = record.held.first().map(|guard| (side_of(place), guard.clone()));

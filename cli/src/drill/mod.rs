@@ -29,10 +29,10 @@ use tokio::time::{sleep, timeout};
 
 const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
-/// Between two requests of one client: of a lock that the master granted since the cut, of a probe, and after an error.
+/// The pause between two requests of one client, and between two checks.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// To take the locks at first. A grace after a start may run.
+/// How long the first acquires may take: a grace after a start may run.
 const UNTIL_HELD: Duration = Duration::from_secs(90);
 
 /// For what remains at the end: a probe, and the releases.
@@ -62,7 +62,7 @@ struct Stage<'a> {
     near: Locks,
     rest: Locks,
     ledger: Arc<Ledger>,
-    /// The longest wait for a free lock, and since when the present one lasts.
+    /// The longest wait for a free lock, and the beginning of the current wait.
     waits: Arc<Mutex<(Duration, Option<Instant>)>>,
     clients: JoinSet<()>,
     is_cut: bool,
@@ -158,14 +158,14 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Measures how long a free lock is waited for.
+    /// Measures how long a client waits for a free lock.
     fn probe(&mut self) {
         let (locks, waits, lease, tag) = (self.rest.clone(), self.waits.clone(), self.args.lease, self.tag.clone());
         self.clients.spawn(async move {
             for number in 0_u64.. {
                 let begun = Instant::now();
                 set(&waits, |waits| waits.1 = Some(begun));
-                // A name of its own: a release that was lost must not count.
+                // Each probe has its own lock, so that a lost release does not delay the next probe.
                 let lock = locks.lock(format!("{tag}:probe-{number}")).lease(lease);
                 while lock.acquire().await.is_err() {
                     sleep(PAUSE).await;
@@ -176,7 +176,7 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// The present probe may have begun just now: it is a wait only if it does not end soon.
+    /// The current probe may have begun just now: it counts as a wait only if it does not end soon.
     async fn until_probed(&self) {
         let is_under_way = || set(&self.waits, |waits| waits.1.is_some());
         let probed = async {
@@ -284,7 +284,7 @@ impl<'a> Stage<'a> {
             Some(line) => self.say(&format!("cut: {line}"))?,
             None => self.say(&format!("now cut {} off from the other servers and the sentinels", self.at))?,
         }
-        // A command that takes its time must not keep the master from granting meanwhile.
+        // Even while a slow command runs, the master has to be asked for locks.
         let (begun, cut, at) = (Instant::now(), self.args.cut.as_deref(), self.at.clone());
         let (_, replaced) = tokio::try_join!(run(cut, &at), async {
             for number in 0_u64.. {
@@ -316,7 +316,7 @@ impl<'a> Stage<'a> {
         format!("{}:late-{number}", self.tag)
     }
 
-    /// And until the leases that the old master knows of at the cut have ended there.
+    /// Also waits until the leases that the old master knew at the cut have ended there.
     async fn until_all_have_next_holders(&self, cut: Instant, report: &mut Report) -> Result<(), Failure> {
         let info = Info::by(&self.rest, &self.tag).await.ok();
         let grace = info.and_then(|info| info.line("rlock_grace_left_ms").parse().ok()).unwrap_or_default();
@@ -357,7 +357,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Runs an operator's command. Its output is not ours.
+/// Runs an operator's command. Its stdout is dropped, because it is not ours.
 async fn run(line: Option<&str>, at: &Address) -> Result<(), Failure> {
     let Some(line) = line else { return Ok(()) };
     let mut command = Command::new("sh");

@@ -13,7 +13,7 @@ pub struct Report {
     /// At the end of the cut.
     pub kept: [usize; 2],
     pub longest_wait: Duration,
-    /// It had not ended.
+    /// The longest wait had not ended.
     pub still_waits: bool,
     unknown: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! `rlock lock`, `unlock` and `renew`: a lock for several commands of a script that cannot be one CMD.
 //!
-//! In the meantime no process renews its lease or stops the script when it ends. So the lease has to be given, and
-//! `unlock` reports whether the lock was held until then.
+//! Between the commands no process renews the lease, or stops the script when the lease ends. So the lease has to be
+//! given, and `unlock` reports whether the lock was held until then.
 
 pub mod token;
 
@@ -39,7 +39,7 @@ pub async fn lock(args: &Lock, server: &Server) -> Result<u8, Failure> {
         let _ = held.guard.release().await;
         return Err(failure);
     }
-    // Dropped, it would be released.
+    // A drop would release the lock.
     std::mem::forget(held);
     Ok(0)
 }

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where it will be written to.
+/// Where the lines will be written.
 pub enum Place {
     File(PathBuf),
     Descriptor(RawFd),
@@ -30,7 +30,7 @@ const LONGEST: u64 = 4_096;
 const HOLDER: &str = "RLOCK_HOLDER=";
 
 impl Place {
-    /// Checks that it can be written before waiting.
+    /// Checks, before the wait, that it can be written.
     pub fn of(args: &Lock) -> Result<Self, Failure> {
         let Some(path) = &args.token_file else { return Ok(Self::Descriptor(args.token_fd.unwrap_or(STDOUT))) };
         must_be_free(path)?;
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// What a shell reads. A token that it has from another lock is none of this one.
+/// What a shell reads. Without a token, the lines unset the token that the shell has from another lock.
 pub fn lines(held: &Held) -> String {
     let holder = held.guard.holder();
     match &held.tokens {
@@ -68,9 +68,9 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
     let draft = directory(path).join(name);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let put = file.write_all(text.as_bytes()).and_then(|()| match path.exists() {
-        // An empty one.
+        // The file is there, and empty.
         true => std::fs::rename(&draft, path),
-        // Fails if there is one by now.
+        // Fails if the file was created meanwhile.
         false => std::fs::hard_link(&draft, path).and_then(|()| std::fs::remove_file(&draft)),
     });
     put.inspect_err(|_| _ = std::fs::remove_file(&draft))
@@ -117,7 +117,7 @@ pub fn holder(of: &Of) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// The lock is over.
+/// The lock is released: removes the token file.
 pub fn is_over(of: &Of) -> Result<(), Failure> {
     let Some(path) = &of.token_file else { return Ok(()) };
     match std::fs::remove_file(path) {

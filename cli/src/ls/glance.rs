@@ -26,7 +26,7 @@ pub struct Glance {
 
 pub async fn held_at_a_glance(locks: &Locks, pattern: &[u8]) -> Glance {
     let mut seen = Glance::default();
-    // Without the rights, or without an answer, there is what was seen before.
+    // If the user lacks a right or no reply comes, the result is what was seen so far.
     let _ = timeout(LIMIT, look(locks, pattern, &mut seen)).await;
     seen
 }

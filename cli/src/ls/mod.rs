@@ -41,7 +41,7 @@ pub async fn ls(args: &Ls, server: &Server) -> Result<u8, Failure> {
     Ok(if found.missing.is_empty() { 0 } else { exit::UNAVAILABLE })
 }
 
-/// As far as this user may know it.
+/// `None` also if this user may not know it.
 async fn grace_left(locks: &Locks) -> Option<Duration> {
     operators::grace_left(&locks.masters().await.ok()?).await
 }
@@ -55,7 +55,7 @@ fn print(args: &Ls, Found { rows, .. }: &Found) -> Result<(), Failure> {
     }
 }
 
-/// Why nothing is listed. That nothing is held is only said when it is known.
+/// Why nothing is listed. It says that nothing is held only if that is known.
 async fn nothing(args: &Ls, locks: &Locks, hidden: usize) -> String {
     let matches = if args.pattern == "*" { "" } else { " that matches" };
     match (args.held, hidden) {
@@ -77,7 +77,7 @@ fn of_queues(rows: &[Row]) -> String {
     table.text(output::form())
 }
 
-/// In a narrow terminal: the holder before the key, which is what one types next.
+/// In a narrow terminal the holder is shortened before the key, because the user types the key next.
 const HELD_YIELD: &[(usize, usize)] = &[(2, 20), (0, 20), (2, 12), (0, 12)];
 
 fn with_holders(rows: &[Row]) -> String {

@@ -19,10 +19,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a server that does not reply is asked on, once CMD has ended.
+/// How long a server that does not reply is asked again after CMD has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a caller does that may come to lead.
+/// What a caller needs if it becomes the leader.
 struct Caller<'a> {
     job: Job<'a>,
     lease: Duration,
@@ -100,7 +100,7 @@ impl Caller<'_> {
         Err(Failure::of_the_server(&self.at, &error))
     }
 
-    /// What is still to be done at a server that has not replied.
+    /// Waits until a server that has not replied yet has replied to the background releases.
     async fn settle(&self, signals: &mut Signals) {
         let is_settled = tokio::select! {
             biased;

@@ -23,7 +23,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// And the end of the pipe that CMD gets.
+    /// Also returns the end of the pipe that CMD gets.
     pub fn open() -> Result<(Self, Stdio), Failure> {
         let (sender, receiver) = pipe::pipe().map_err(Failure::of_the_system)?;
         let stdout = sender.into_blocking_fd().map_err(Failure::of_the_system)?;

@@ -25,7 +25,7 @@ impl Fields {
         String::from_utf8(self.bytes(name)?).ok()
     }
 
-    /// Negative ones mean that there is none.
+    /// A negative number means that there is none.
     pub fn number(&mut self, name: &str) -> Option<u64> {
         match self.reply(name)? {
             Reply::Int(number) => number.try_into().ok(),

@@ -40,7 +40,7 @@ pub struct Answer {
     pub time_left: Option<Duration>,
 }
 
-/// What a lock or one side of it is held or waited for as.
+/// The side of a lock that a holder has, or that a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldSide {
     /// A plain lock.
@@ -59,7 +59,7 @@ pub struct Holder {
     /// Any bytes.
     pub holder: Vec<u8>,
     pub side: HoldSide,
-    /// How often it has taken it.
+    /// The number of its holds.
     pub count: u64,
     /// The time until its own lease ends; `None` if it has none, or if the server did not check.
     pub time_left: Option<Duration>,
@@ -71,11 +71,11 @@ pub struct Waiter {
     /// Any bytes.
     pub holder: Vec<u8>,
     pub side: HoldSide,
-    /// The number of permits by this waiter's request, if it waits for one.
+    /// The number of permits that this waiter's request names, if it waits for a permit.
     pub limit: Option<u64>,
     /// How many locks it waits for at once, if it is more than this one.
     pub keys: Option<u64>,
-    /// Its connection's id, as in `CLIENT LIST`; of a session that of its last connection. `None` if that is closed.
+    /// The id of its connection, or of its session's last connection, as in `CLIENT LIST`. `None` if that is closed.
     pub client_id: Option<u64>,
     /// Its client's address, if the server reports it.
     pub address: Option<String>,
@@ -117,7 +117,7 @@ pub async fn inspect_each(
     looks.join_all().await
 }
 
-/// Each with its first holder and its first waiter. One that this user may not look at, or that is no lock by now, is left out.
+/// Each with its first holder and its first waiter. A key that this user may not look at, or that is no lock, is left out.
 pub async fn known(
     locks: &Locks,
     keys: impl IntoIterator<Item = Vec<u8>>,

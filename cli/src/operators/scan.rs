@@ -11,13 +11,13 @@ use std::collections::{HashMap, VecDeque};
 /// How many keys the server looks at in one step.
 const STEP: &[u8] = b"1000";
 
-/// Of each lock only the first ones are asked for.
+/// How many holders and waiters of each lock are asked for.
 const SHOWN: usize = 1;
 
-/// Of what types keys are that may be locks.
+/// The types of keys that may be locks.
 const TYPES: [&[u8]; 2] = [b"hash", b"zset"];
 
-/// The cursor at which a look through all keys begins and ends.
+/// The cursor at which a scan of all keys begins and ends.
 const ENDS: &[u8] = b"0";
 
 /// What was found.
@@ -27,7 +27,7 @@ pub struct Held {
     pub locks: HashMap<Vec<u8>, Inspection>,
     /// Whether there may be more: it was stopped at the limit.
     pub limited: bool,
-    /// How many keys this user may not look at that may be locks.
+    /// How many keys this user may not look at. They may be locks.
     pub hidden: usize,
 }
 

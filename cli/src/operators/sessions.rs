@@ -1,4 +1,4 @@
-//! All clients' sessions: their tickets wait.
+//! All clients' sessions, which wait by tickets.
 
 use super::ask;
 use super::fields::{Fields, list};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The server that has it, which numbers its own.
+    /// The server that has the session. Each server numbers its own sessions.
     pub server: String,
     pub id: u64,
     /// The first bytes of its name.
     pub name: Vec<u8>,
     pub user: Option<Vec<u8>>,
-    /// Of its last connection; `None` if that is closed.
+    /// The id of its last connection; `None` if that is closed.
     pub client_id: Option<u64>,
     pub address: Option<String>,
     /// Whether its tickets would be granted a lock now.
@@ -24,7 +24,7 @@ pub struct Session {
     pub tickets: u64,
     /// Events that are not acknowledged.
     pub events: u64,
-    /// When it ends without another call.
+    /// When it ends if no further call comes.
     pub ends_in: Option<Duration>,
     /// The memory that it takes.
     pub bytes: Option<u64>,
@@ -41,7 +41,7 @@ pub async fn sessions(masters: &[Master], count: usize) -> Result<Vec<Session>, 
     Ok(sessions)
 }
 
-/// Takes all its tickets back. Returns whether there was one of this number.
+/// Ends the session, which cancels all its tickets. Returns whether there was a session of this number.
 pub async fn end_session(master: &Master, id: u64) -> Result<bool, Unanswered> {
     match ask::of_master(master, &[b"RLOCK.SESSIONS".as_slice(), b"END", id.to_string().as_bytes()]).await? {
         Reply::Int(ended) => Ok(ended != 0),

@@ -28,7 +28,7 @@ pub async fn statistics(masters: &[Master]) -> Result<Vec<Statistics>, Unanswere
     answers.into_iter().map(read).collect()
 }
 
-/// For how long no lock is granted, at the server where that is longest. `None`: each grants locks, or one does not answer.
+/// The longest remaining grace of these servers. `None`: each grants locks, or one does not answer.
 pub async fn grace_left(masters: &[Master]) -> Option<Duration> {
     let left = statistics(masters).await.ok()?.iter().filter_map(|statistics| statistics.number("grace_left_ms")).max();
     left.filter(|left| *left > 0).map(Duration::from_millis)

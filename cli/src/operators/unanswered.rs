@@ -5,9 +5,9 @@ use rlock_client::Error;
 #[derive(Debug)]
 pub enum Unanswered {
     Error(Error),
-    /// Something between here and the server answers in its own way.
+    /// Not a reply of the module: something between here and the server has answered.
     Nonsense,
-    /// A replica has the locks of its master, and none of its queues.
+    /// A replica has the locks of its master, but not its queues.
     OfAReplica,
 }
 
@@ -27,7 +27,7 @@ impl Unanswered {
         self.error().is_some_and(|error| error.code() == Some(code))
     }
 
-    /// Without what it is about.
+    /// The reason alone. The caller adds what it is about.
     pub fn reason(&self) -> String {
         match self {
             Self::Error(error) => error.reason(),

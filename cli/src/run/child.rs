@@ -42,7 +42,7 @@ impl Child {
         job.secret.into_iter().for_each(|name| _ = command.env_remove(name));
         match tokens {
             Some(tokens) => command.env("RLOCK_TOKEN", tokens),
-            // That of another lock, under which this one was asked for.
+            // The inherited token is that of another lock, under which we run.
             None => command.env_remove("RLOCK_TOKEN"),
         };
         if leads {
@@ -73,7 +73,7 @@ impl Child {
         Ok(code)
     }
 
-    /// Puts the terminal back, when it has ended.
+    /// Restores the terminal's settings after CMD has ended.
     pub fn restore_terminal(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.restore(self.id);
@@ -127,7 +127,7 @@ fn end_with_us(command: &mut Command) {
     let parent = nix::unistd::getpid();
     let ask = move || {
         nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-        // We may have been killed before it was asked for.
+        // We may have been killed before the signal was requested.
         match nix::unistd::getppid() == parent {
             true => Ok(()),
             false => Err(io::ErrorKind::BrokenPipe.into()),

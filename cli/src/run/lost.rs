@@ -1,5 +1,5 @@
-//! The lock is lost while CMD runs: another holder may have it already, so CMD has to end. First it is asked to, then
-//! it is made to. Only then there is time for words.
+//! The lock is lost while CMD runs: another holder may have it already, so CMD has to end. First it is asked to end,
+//! then it is killed. Each message comes after its signal.
 
 use super::child::Child;
 use super::{Job, reason};
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub async fn end(mut child: Child, signals: &mut Signals, job: &Job<'_>, loss: &Loss) -> Result<(), Failure> {
     let (key, cmd, grace) = (shown::name(job.key.as_bytes()), &job.program.shown, job.work.grace);
     child.send_to_all(Signal::SIGTERM);
-    // What is stopped has to go on in order to end.
+    // A stopped process has to continue in order to end.
     child.send_to_all(Signal::SIGCONT);
     let why = reason::of(loss);
     say(&format!("{key}: the lock was lost, others may have it, so {cmd} was sent TERM: {why}"));
@@ -27,7 +27,7 @@ pub async fn end(mut child: Child, signals: &mut Signals, job: &Job<'_>, loss: &
         child.send_to_all(Signal::SIGKILL);
         child.ended().await.map_err(Failure::of_the_system)?;
     }
-    // However it ended, it had to.
+    // CMD was made to end, so its changes of the terminal are not kept, however it ended.
     child.restore_terminal();
     if killed {
         say(&format!("{key}: {cmd} did not end within {}: it was killed", shown::time(grace)));
@@ -35,7 +35,7 @@ pub async fn end(mut child: Child, signals: &mut Signals, job: &Job<'_>, loss: &
     Ok(())
 }
 
-/// Whether it has to be made to end, as it did not within the grace.
+/// Whether CMD has to be killed, because it did not end within the grace.
 async fn asked(child: &mut Child, signals: &mut Signals, grace: Duration) -> Result<bool, Failure> {
     let over = tokio::time::Instant::now().checked_add(grace);
     let over = over.unwrap_or_else(|| tokio::time::Instant::now() + Duration::from_secs(1 << 30));

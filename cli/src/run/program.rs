@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The shell for `-c`: the same for a user and for cron, whatever `SHELL` is.
 const SHELL: &str = "/bin/sh";
 
-/// As much of CMD's name as a line about it has.
+/// The maximum width of CMD's line in messages.
 const SHOWN: usize = 40;
 
 /// CMD.
@@ -71,7 +71,7 @@ fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
-/// For what only shows when it is started.
+/// For errors that show only when CMD is started.
 pub fn did_not_start(program: &Program, error: &io::Error) -> Failure {
     let shown = shown::name(program.words[0].as_bytes());
     let code = match error.kind() {
@@ -98,7 +98,7 @@ fn places(name: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|directory| Path::new(&directory).join(name)).collect()
 }
 
-/// The missing interpreter that a script's first line names, if it is missing.
+/// The interpreter that a script's first line names, if it is missing.
 fn missing_interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = Vec::new();
     File::open(script).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut start).ok()?;

@@ -21,7 +21,7 @@ pub struct Done<'a> {
     pub lease: Duration,
     /// CMD, if there was one.
     pub cmd: Option<String>,
-    /// With which it ended.
+    /// CMD's exit code.
     pub code: u8,
 }
 
@@ -57,7 +57,7 @@ pub async fn release(guard: Guard, signals: &mut Signals, done: Done<'_>) -> u8 
     }
 }
 
-/// It may have been released, or lost long before. What is unknown is not called success.
+/// The lock may have been released, or lost long before. What is unknown is not called success.
 fn in_doubt(key: &str, Done { cmd, code, .. }: &Done<'_>, error: &Error) -> u8 {
     let what = match cmd {
         Some(cmd) => format!("whether {cmd} had the lock until it ended (with {code})"),

@@ -20,7 +20,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// How our terminal is now, if we have one and are in its foreground.
+    /// The current settings of our terminal, if we have one and are in its foreground.
     pub fn remember() -> Option<Self> {
         let device = File::options().read(true).write(true).open("/dev/tty").ok()?;
         if tcgetpgrp(&device).ok()? != getpgrp() {
@@ -38,7 +38,7 @@ impl Terminal {
         if taken && !by_cmd {
             return;
         }
-        // Otherwise the system stops a process that changes it from the background.
+        // Without this, the system stops a process that changes the terminal from the background.
         let stop = SigSet::from(Signal::SIGTTOU);
         let Ok(mask) = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
         if taken {

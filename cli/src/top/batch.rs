@@ -23,7 +23,7 @@ const COLUMNS: [Column; 7] = [
     Column::HolderFor,
 ];
 
-/// Until there are enough tables, or the reader is gone. One look was taken before; the next one has rates.
+/// Prints until there are enough tables, or the reader is gone. One look was taken before, so the first table has rates.
 pub async fn print(args: &Top, mut looker: Looker, mut state: State) -> Result<u8, Failure> {
     let mut left = args.count;
     loop {

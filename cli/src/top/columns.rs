@@ -27,18 +27,18 @@ const NUMBERS: [Column; 3] = [Waiters, OldestWait, Rate];
 /// Between two columns, as in every table.
 const SPACE: u16 = 2;
 
-/// The minimum of a holder that can distinguish some of them.
+/// The minimum width of a holder. It is enough to distinguish some holders.
 const HOLDER_MIN: u16 = 10;
 
-/// So much of a holder comes before the columns of wide screens.
+/// A holder gets this much room before the columns for wide screens get any.
 const HOLDER_GOOD: u16 = 20;
 
-/// A name that is longer than this does not take the numbers' place, and one that is longer than that not the holder's,
-/// which all other rows have as well.
+/// The part of a name beyond `KEY_MAX` hides no number, and the part beyond `KEY_BESIDE_HOLDER` does not hide the
+/// holder: all other rows have these columns as well.
 const KEY_MAX: u16 = 40;
 const KEY_BESIDE_HOLDER: u16 = 32;
 
-/// How wide the longest is of what is in the columns that have no width of their own.
+/// The width of the longest content of each column without a fixed width.
 #[derive(Clone, Copy, Debug)]
 pub struct Longest {
     pub key: u16,
@@ -61,7 +61,7 @@ impl Column {
         }
     }
 
-    /// What is sorted by it.
+    /// The order that sorts by this column.
     pub fn sort(self) -> Option<Sort> {
         Some(match self {
             Key => Sort::Key,
@@ -73,7 +73,7 @@ impl Column {
         })
     }
 
-    /// The width of columns with a fixed width. The sign of the order takes one more.
+    /// The width of columns with a fixed width. The arrow that marks the order takes one more.
     fn width(self, sort: Sort) -> u16 {
         // A kind may be longer than its heading.
         let width = if self == Kind { "read-write".len() } else { self.heading().len() };
@@ -107,7 +107,7 @@ pub fn fit(screen: u16, longest: Longest, sort: Sort) -> Vec<(Column, u16)> {
     add(HolderFor, HolderFor.width(sort), &mut spare);
     let grown = (longest.holder - holder).min(spare);
     (holder, spare) = (holder + grown, spare - grown);
-    // Of the next one a piece is enough; but without a piece of it there is no need for its kind.
+    // A piece of the next waiter is enough. If there is no room for it, the kind is left out, too.
     let next = longest.next.min(spare.saturating_sub(SPACE + SPACE + Kind.width(sort))).max(HOLDER_GOOD);
     let before = spare;
     add(Next, next.min(longest.next), &mut spare);
@@ -117,7 +117,7 @@ pub fn fit(screen: u16, longest: Longest, sort: Sort) -> Vec<(Column, u16)> {
     [(Key, key), (Holder, holder)].into_iter().chain(numbers()).chain(more).collect()
 }
 
-/// The rows that are shown: as they were, if the selected one is among them and no line is free that could show one.
+/// The rows that are shown. They stay the same if the selected row is among them and no line is empty that could show a row.
 pub fn window(before: usize, selected: usize, height: usize, count: usize) -> Range<usize> {
     let first = before.min(selected).max((selected + 1).saturating_sub(height));
     let first = first.min(count.saturating_sub(height));
@@ -128,7 +128,7 @@ pub fn window(before: usize, selected: usize, height: usize, count: usize) -> Ra
 mod tests {
     use super::*;
 
-    /// With a holder as clients name themselves.
+    /// With holders as long as those that clients choose.
     fn fitted(screen: u16, key: u16) -> Vec<(Column, u16)> {
         fit(screen, Longest { key, holder: 49, next: 49 }, Sort::Waiters)
     }

@@ -7,22 +7,22 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Of one look, each some thousand keys, for which a server needs half a millisecond.
+/// The maximum of steps in one look. A step is some thousand keys, for which a server needs half a millisecond.
 const STEPS_MAX: u128 = 10;
 
 /// At a shorter interval, each look takes fewer steps.
 const STEP_EACH_MS: u128 = 100;
 
-/// When so many hashes were looked at, the look is over: they cost more than other keys.
+/// A look ends after so many hashes: they cost more than other keys.
 const LOOKED_AT: usize = 2_000;
 
 /// No step is begun later than this.
 const TIME: Duration = Duration::from_millis(50);
 
-/// More are not kept.
+/// The maximum number of locks that are kept.
 const FOUND_MAX: usize = 1_000;
 
-/// What is known of them.
+/// What is known of the held locks.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     pub locks: HashMap<Vec<u8>, Inspection>,
@@ -37,7 +37,7 @@ pub struct Held {
 }
 
 pub struct Finding {
-    /// Of each look.
+    /// How many steps each look takes.
     steps: u128,
     held: Held,
     search: Option<Search>,
@@ -63,7 +63,7 @@ impl Finding {
         Ok(self.held.clone())
     }
 
-    /// These were looked at by themselves just now.
+    /// Updates the known locks with those that were just looked at separately.
     pub fn learn(&mut self, seen: &HashMap<Vec<u8>, Inspection>) {
         self.held.locks.retain(|key, lock| match seen.get(key) {
             Some(now) => {

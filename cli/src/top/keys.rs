@@ -6,7 +6,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 const PAGE: isize = 10;
 const ALL: isize = isize::MAX;
 
-/// Nothing, if it is no key that means anything here. A new size of the window is drawn in any case.
+/// `None` for a key that means nothing here. A new size of the window is drawn in any case.
 pub fn action(event: &Event, state: &State) -> Option<Action> {
     let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = *event else { return None };
     if modifiers.contains(KeyModifiers::CONTROL) {

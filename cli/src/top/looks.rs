@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 const QUEUES_MAX: usize = 1_000;
 
-/// Of so many locks the holders are asked for, and of more only if more fit on the screen.
+/// For how many locks the holders are asked for; for more only if more fit on the screen.
 pub const LOOKED_AT: usize = 50;
 
 /// How many holders and waiters of one lock are shown.
@@ -72,7 +72,7 @@ impl Looks {
         Self { aim, news }
     }
 
-    /// Shows the user's request at once; everything else can wait for the next look.
+    /// Looks at once if the user asked for something; everything else can wait for the next look.
     pub fn aim_at(&self, aim: Aim) {
         self.aim.send_if_modified(|present| {
             let turned = present.detail != aim.detail && aim.detail.is_some();

@@ -34,10 +34,10 @@ use terminal::Terminal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
-/// Each of them ends it, and the terminal is restored.
+/// Each of them ends `top`, which restores the terminal.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// How often a time goes on that is on the screen while nothing else happens.
+/// How often the times on the screen are updated while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
 
 pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
@@ -47,7 +47,7 @@ pub async fn top(args: &Top, server: &Server) -> Result<u8, Failure> {
     let (locks, at) = address::connect(server).await?;
     let mut looker = Looker::new(locks.clone(), args.interval);
     let mut state = State::new(at, args);
-    // What is wrong from the beginning is said before there is a screen.
+    // An error of the first look is printed before there is a screen.
     let first = looker.look(&state.aim()).await;
     state.saw(first.map_err(|error| Failure::unanswered(&state.server, &error))?);
     if args.batch {
@@ -84,7 +84,7 @@ async fn attend(
                     }
                     state.act(action);
                 }
-                // The terminal has gone, if nothing can come any more.
+                // No event can come any more: the terminal is gone.
                 None if events.is_closed() => return Ok(None),
                 None => {}
             },

@@ -26,7 +26,7 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq)]
 struct Known {
     lock: Inspection,
-    /// When its first holder was first seen as that.
+    /// When the first holder was first seen as such.
     since: Instant,
 }
 
@@ -39,7 +39,7 @@ pub struct Totals {
     pub tickets: u64,
     pub sessions: u64,
     pub sessions_unattended: u64,
-    /// How long some server will grant nothing; 0: all grant.
+    /// The longest remaining grace of a server; 0: all grant.
     pub grace_left_ms: u64,
     pub grants: Option<f64>,
     pub hand_offs: Option<f64>,
@@ -59,7 +59,7 @@ impl Row {
         first_holder(&self.known.as_ref()?.lock)
     }
 
-    /// For how long the same holder has been seen. It may have had it before, or have released it in between.
+    /// For how long the same holder has been seen. It may have held the lock before, or have released it in between.
     pub fn holder_for(&self) -> Option<Duration> {
         let known = self.known.as_ref().filter(|known| !known.lock.holders.is_empty())?;
         Some(self.at.saturating_duration_since(known.since))
@@ -98,7 +98,7 @@ pub fn read(look: Look, last: Option<&Last>) -> (Vec<Row>, Totals, Last) {
     });
     let served: HashMap<_, _> = look.queues.iter().map(|queue| (queue.key.clone(), queue.served)).collect();
     let held = look.held.iter().flat_map(|held| held.locks.keys()).filter(|key| !served.contains_key(*key)).map(row);
-    // One that was looked at by itself may be free by now.
+    // A lock that was looked at separately may be free by now.
     let held = held.filter(|row| row.kind().is_some());
     let rows = queued.chain(held).collect();
     let totals = totals(&look.statistics, last, elapsed);
@@ -130,7 +130,7 @@ fn is_held_as(one: &Inspection, other: &Inspection) -> bool {
     first(one) == first(other) && one.fencing_token == other.fencing_token
 }
 
-/// A queue that was not there is new; one that has served fewer was empty in between.
+/// A queue that was not there is new. A queue with a lower count than before was empty in between.
 fn served_since(queue: &Queue, last: Option<&Last>) -> Option<u64> {
     let before = last?.served.get(&queue.key).copied().unwrap_or(0);
     Some(queue.served.checked_sub(before).unwrap_or(queue.served))

@@ -1,4 +1,4 @@
-//! How it looks.
+//! The layout of the screen.
 
 use super::columns::{self, Column, Longest};
 use super::looks::DETAIL_MAX;

@@ -30,7 +30,7 @@ pub struct State {
     pub question: Option<Question>,
     /// What became of a question, until the next key.
     pub message: Option<String>,
-    /// Since when an answer is waited for.
+    /// When the server was asked, if its reply is outstanding.
     asked: Option<Instant>,
     hurry: u64,
     /// Stays with its lock when the order changes.
@@ -65,7 +65,7 @@ pub enum Action {
 #[derive(Clone, Debug, Default)]
 pub struct HeldView {
     pub wanted: bool,
-    /// Nothing has been seen of them yet, if there is none.
+    /// `None`: nothing has been seen of them yet.
     pub seen: Option<Held>,
 }
 
@@ -90,7 +90,7 @@ pub struct Detail {
 pub struct Question {
     /// The holders. Until the user has seen them, the question cannot be answered.
     pub about: Option<Vec<(Vec<u8>, HoldSide)>>,
-    /// Where the user came from.
+    /// Whether the user came from the list.
     in_list: bool,
 }
 
@@ -147,20 +147,20 @@ impl State {
         (self.rows, self.totals, self.last) = (rows, totals, Some(last));
     }
 
-    /// What was seen last stays on the screen. The silence began when the question was asked, not when one gave up.
+    /// What was seen last stays on the screen. The silence began when the server was asked, not when the query gave up.
     pub fn saw_nothing(&mut self, error: &Unanswered) {
         let began = self.asked.take().unwrap_or_else(Instant::now);
         let since = self.trouble.as_ref().map_or(began, |trouble| trouble.since);
         self.trouble = Some(Trouble { since, answered: error.is_answered(), words: shown::line(&error.reason()) });
     }
 
-    /// How long the server has been silent without a timeout, if that is worth showing.
+    /// How long the server has been silent while no query has failed, if that is worth showing.
     pub fn silence(&self) -> Option<Duration> {
         let silence = self.asked.filter(|_| self.trouble.is_none())?.elapsed();
         Some(silence).filter(|silence| *silence >= Duration::from_secs(1))
     }
 
-    /// Whether the time goes on that is on the screen.
+    /// Whether a time on the screen has to be updated.
     pub fn is_waiting(&self) -> bool {
         self.asked.is_some() || self.trouble.is_some()
     }
@@ -195,8 +195,8 @@ impl State {
         selected.and_then(|key| self.shown().iter().position(|row| row.key == *key)).unwrap_or(0)
     }
 
-    /// As many rows as there is room for, with the selected one among them. The range is kept, since what is on the
-    /// screen is looked at.
+    /// Chooses as many rows as there is room for, with the selected one among them. The range is kept, because looks
+    /// are about the rows on the screen.
     pub fn scroll(&mut self, height: usize) {
         self.window = columns::window(self.window.start, self.selected(), height, self.shown().len());
     }
@@ -235,7 +235,7 @@ impl State {
             Action::Help => self.help = true,
             Action::Back if self.help => self.help = false,
             Action::Back => self.detail = None,
-            // Not for us.
+            // The caller handles it.
             Action::Quit => {}
         }
     }

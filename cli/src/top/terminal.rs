@@ -1,5 +1,5 @@
-//! The terminal while `top` has it: its other screen, in which nothing is typed. What was there before comes back, also
-//! after a defect.
+//! The terminal while `top` runs: the alternate screen, without an echo of what is typed. The former screen comes back,
+//! also after a panic.
 
 use crate::output;
 use crate::shown;
@@ -72,7 +72,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A terminal that is gone needs nothing.
+/// Errors are ignored: a terminal that is gone needs nothing.
 fn close() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = terminal::disable_raw_mode();
@@ -83,7 +83,7 @@ impl Line {
         Self { text: text.into(), look }
     }
 
-    /// As wide as the screen, so that nothing is left of what was there.
+    /// Padded to the width of the screen, so that nothing is left of the line before it.
     fn whole(&self, width: usize) -> String {
         let text = shown::cut(&self.text, width);
         let free = width.saturating_sub(shown::width(&text));

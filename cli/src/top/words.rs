@@ -50,7 +50,7 @@ pub fn trouble(state: &State) -> Option<String> {
     Some(format!("{what} for {}: {words}; this is what was seen before", shown::time(since.elapsed())))
 }
 
-/// What one has to know to understand what is shown.
+/// What a user has to know to understand the rows.
 pub fn remarks(state: &State) -> Vec<String> {
     held(state).into_iter().chain(unattended(&state.totals)).chain(grace(&state.totals)).collect()
 }
@@ -82,7 +82,7 @@ fn grace(totals: &Totals) -> Option<String> {
     (!left.is_zero()).then(|| shown::grace(left))
 }
 
-/// Why no lock is shown. That none is held is said only if it is known.
+/// Why no lock is shown. It says that none is held only if that is known.
 pub fn nothing(state: &State) -> &'static str {
     let seen = state.held.seen.as_ref().filter(|held| held.rounds > 0 && !held.hidden && held.refused.is_none());
     match (state.filter.is_empty(), state.held.wanted, seen) {

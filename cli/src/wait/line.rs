@@ -15,16 +15,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
-/// Before that the wait is no surprise.
+/// Nothing is shown before this: a short wait is no surprise.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// How many waiters are read. Listing a hundred takes a server 60 µs, however many there are behind them.
 const SEEN: usize = 100;
 
-/// The distance between two questions grows up to this.
+/// The pause between two queries grows up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Shows it until this is dropped.
+/// Shows the line until this future is dropped.
 pub async fn show(locks: &Locks, wish: &Wish) {
     let Some(mut screen) = Screen::for_this(wish) else { return pending().await };
     let began = Instant::now();
@@ -52,7 +52,7 @@ pub async fn show(locks: &Locks, wish: &Wish) {
     }
 }
 
-/// What was seen. It is shown for longer than the state of a grace lasts.
+/// What the last query saw. It may stay on the screen for longer than a grace that it saw.
 struct Place {
     key: String,
     parts: Vec<String>,
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-/// Of several locks: that of the first which another client holds, or which a grace keeps.
+/// The place for the first of the locks that another client holds, or that a grace keeps.
 async fn place_of(locks: &Locks, wish: &Wish) -> Result<Option<Place>, Unanswered> {
     for key in divided(&wish.key, wish.all) {
         let seen = inspect(locks, key, SEEN).await?;

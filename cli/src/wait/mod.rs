@@ -1,5 +1,5 @@
-//! Waits for a lock until it is granted, the time is over, or a signal ends us. Then nothing of us is left in the
-//! queue.
+//! Waits for a lock until it is granted, the time is over, or a signal ends us. Afterwards no waiter of ours is left in
+//! the queue.
 
 mod line;
 mod not_got;
@@ -26,19 +26,19 @@ use tokio::time::timeout;
 /// How long a server may take to process our cancel or release when a signal ends us.
 pub const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How the lease ends.
+/// Whether the lease is renewed.
 #[derive(Clone, Copy)]
 pub enum Lease {
-    /// By us, while a command runs.
+    /// Renewed, while a command runs.
     Kept(Duration),
-    /// By us, for another program.
+    /// Renewed, for another program.
     Held(Duration),
-    /// By itself.
+    /// Not renewed: it ends by itself.
     Fixed(Duration),
 }
 
 impl Lease {
-    /// What it means that there is no lock.
+    /// What a message adds if the lock was not acquired.
     fn so(self) -> &'static str {
         match self {
             Self::Kept(_) => ", so nothing was run",
@@ -50,11 +50,11 @@ impl Lease {
 /// A granted lock.
 pub struct Held {
     pub guard: Guard,
-    /// The fencing token, if it was wanted; of several locks one of each, in the order of their names.
+    /// The fencing token, if it was requested; for several locks one of each, in the order of their names.
     pub tokens: Option<String>,
 }
 
-/// The locks that KEY names. An empty name, from an unset variable, would make all locks one.
+/// The locks that KEY names. An empty name is refused: with an unset variable, all locks would be the same one.
 pub fn names(key: &OsStr, all: bool) -> Result<Vec<&[u8]>, Failure> {
     let names = divided(key, all);
     match names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
@@ -79,7 +79,7 @@ pub fn must_show_busy(waiting: &Waiting, success: &str) -> Result<(), Failure> {
     }
 }
 
-/// The lock, or the exit code if it was not got.
+/// The lock, or the exit code if it was not acquired.
 pub async fn acquire(
     wish: &Wish,
     lease: Lease,
@@ -106,7 +106,7 @@ pub async fn answer(
     until_outcome(&wish, Lease::Kept(args.lease).so(), locks, at, begun, signals).await
 }
 
-/// What was asked for; `None` of it: it did not come in time. Or the exit code, if it was not got or a signal came.
+/// The result of `asked`, or the exit code if it was `None` (not in time), it failed, or a signal came.
 async fn until_outcome<T>(
     wish: &Wish,
     so: &str,
@@ -124,7 +124,7 @@ async fn until_outcome<T>(
             Ok(None) => Ok(not_got::in_time(wish, so, locks).await),
             Err(error) => not_got::for_a_reason(wish, so, at, &error),
         },
-        // Looked at last, and gone with what it has shown before anything else is said.
+        // Polled last. It erases its line before anything else is printed.
         () = line::show(locks, wish) => Ok(exit::DEFECT),
     };
     // Releases what may have been granted. A server that does not reply does not delay us.
@@ -167,7 +167,7 @@ fn in_time_or_none<T>(got: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// For how long it is waited for. Once it is tried in any case.
+/// How long to wait at most. The lock is tried once in any case.
 fn limit(wish: &Wish) -> Option<Duration> {
     if wish.waiting.no_wait { Some(Duration::ZERO) } else { wish.waiting.wait }
 }
@@ -191,7 +191,7 @@ fn tokens(guard: &Guard<Fenced>) -> String {
     guard.tokens().map(|token| token.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// The exit code, if a signal comes that ends a program. Cancel safe.
+/// Waits for a signal that ends a program, and returns the exit code. Cancel safe.
 pub async fn ended_by(signals: &mut Signals) -> u8 {
     loop {
         match signals.next().await.signal {

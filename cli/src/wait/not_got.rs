@@ -1,4 +1,4 @@
-//! The lock was not got: what is said about it, and with which code.
+//! The lock was not acquired: the message, and the exit code.
 
 use super::{GOODBYE, divided, limit};
 use crate::address::Address;
@@ -29,7 +29,7 @@ async fn grace_left(wish: &Wish, locks: &Locks) -> Option<Duration> {
     inspect(locks, key, 1).await.ok()?.grace_left
 }
 
-/// The server at that address did not give it.
+/// The request to the server at that address failed.
 pub fn for_a_reason(wish: &Wish, so: &str, at: &Address, error: &Error) -> Result<u8, Failure> {
     match error.code() {
         // An operator has ended this wait on purpose: that is no failure of the server.

@@ -1,5 +1,5 @@
-//! Where the line is shown: in place at a terminal, as long as we are in its foreground; elsewhere, if it was asked for,
-//! as lines of their own. At a terminal it is gone before anything else is written: with this.
+//! Where the line is shown: in place at a terminal, as long as we are in its foreground; elsewhere, if requested, as
+//! separate lines. A drop erases the line at a terminal, before anything else is written.
 
 use crate::arguments::Wish;
 use crate::failure::say;
@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The distance of two lines that are not shown in place.
+/// The time between two lines that are not shown in place.
 const DISTANCE: Duration = Duration::from_secs(10);
 
 pub enum Screen {
@@ -36,7 +36,7 @@ impl Screen {
             Self::Terminal { is_up } => {
                 if has_foreground() {
                     let columns = output::room_on(&stderr()).unwrap_or(80);
-                    // A line that is as wide as the screen goes on in the next one.
+                    // A line that is as wide as the screen would wrap.
                     let line = shown::cut(&format!("rlock: {whole}"), columns.saturating_sub(1));
                     write(&format!("\r{line}\x1b[K"));
                     *is_up = true;
@@ -67,7 +67,7 @@ impl Drop for Screen {
     }
 }
 
-/// Or there is no job control, and so no other job to disturb.
+/// Also true without job control, because then there is no other job to disturb.
 pub fn has_foreground() -> bool {
     tcgetpgrp(stderr()).map_or(true, |foreground| foreground == getpgrp())
 }

@@ -17,7 +17,7 @@ pub const HOLDERS: &str = "RLOCK_HOLDERS";
 /// How many holders are looked at.
 const SEEN: usize = 1_000;
 
-/// Divided by spaces, which no holder has.
+/// Separated by spaces, which no holder contains.
 pub fn with_outer_holders(own: &str) -> String {
     outer_holders().into_iter().chain([own.to_owned()]).collect::<Vec<_>>().join(" ")
 }
@@ -30,7 +30,7 @@ fn outer_holders() -> Vec<String> {
     holders
 }
 
-/// Returns only if that is the case. A request without waiting need not know.
+/// Returns only if the request would wait for itself. A request that does not wait needs no check.
 pub async fn must_not_wait(wish: &Wish, locks: &Locks) -> Failure {
     let outer = outer_holders();
     if outer.is_empty() || limit(wish).is_some_and(|limit| limit.is_zero()) {

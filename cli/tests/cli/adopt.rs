@@ -43,7 +43,7 @@ fn a_lock_of_each_kind_is_handed_on_and_released() {
         let line = "echo $RLOCK_KEY ${RLOCK_TOKEN-none}; echo ${RLOCK_DETACHED-none}";
         let place = Place::new();
         let mut command = adopts(&server, &place, &text, line);
-        // That of another lock, under which it runs.
+        // The token of another lock, under which this `rlock` runs.
         command.env("RLOCK_TOKEN", "7");
         assert_eq!(run(command).succeeded(), format!("{printed}\nnone\n"));
         assert!(!exists(&mut client, key), "{text}");
@@ -67,7 +67,7 @@ fn an_adopted_lock_is_renewed() {
     assert!(!exists(&mut client, "key"));
 }
 
-/// What comes behind the text is CMD's.
+/// The input after the text belongs to CMD.
 #[test]
 fn the_text_is_read_from_stdin_or_a_file() {
     let (server, mut client) = Server::with_client();
@@ -129,7 +129,7 @@ fn without_a_server_nothing_is_run() {
     assert!(!place.has("it-ran"));
 }
 
-/// No process could adopt it.
+/// Without the text, no process could adopt the lock.
 #[test]
 fn a_text_that_cannot_be_written_leaves_a_free_lock() {
     let (server, mut client) = Server::with_client();

@@ -8,7 +8,7 @@ fn tcp(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-/// It failed with this code, and said so without blaming a server that has answered.
+/// It failed with this code, and does not say that no server answers: the server has answered.
 #[track_caller]
 fn answered(command: Command, code: i32, words: &[&str]) {
     let ended = run(command);
@@ -47,11 +47,11 @@ fn a_node_that_is_taken_for_the_whole() {
     let (one, port) = (&cluster.masters[0], cluster.masters[0].port());
     let advice = format!("redis+cluster://127.0.0.1:{port}");
     answered(bare(&["-u", &tcp(one), "inspect", &cluster.key_on(1)]), 78, &["node of a cluster", &advice]);
-    // A node that could have several databases says only that this is none.
+    // A node that can have several databases says only that this number is none of them.
     let known = one.client().say("CONFIG GET cluster-databases");
     let what = if known.as_list().is_empty() { "number at the end of the address" } else { "cluster-databases" };
     answered(bare(&["-u", &format!("{}/1", tcp(one)), "ls"]), 78, &["a cluster", what]);
-    // Its socket leads to no other server.
+    // A socket has no port that the advice could name.
     answered(bare(&["-u", &url(one), "inspect", &cluster.key_on(1)]), 78, &["node of a cluster", "redis+cluster://"]);
 }
 
@@ -81,7 +81,7 @@ fn a_server_without_a_connection_to_spare() {
     }
     client.say("CONFIG SET maxclients 2");
     answered(rlock(&server, &["run", "--wait", "300ms", "key", "true"]), 69, FULL);
-    // What needs no wait needs no second connection.
+    // A request that does not wait needs no second connection.
     answered(rlock(&server, &["run", "-n", "key", "true"]), 75, &["not free"]);
     run(rlock(&server, &["run", "other", "true"])).succeeded();
     let mut refused = || client.info("stats").number("rejected_connections");

@@ -1,4 +1,4 @@
-//! What goes wrong before anything is done: one line that says what and what to do, a code, and no stack trace.
+//! What goes wrong before anything is done: one line with the error and the remedy, an exit code, and no stack trace.
 
 use crate::support::{Place, bare, rlock, run, url, within_patience};
 use rlock_testing::{Cluster, Server, Watched, free_port};
@@ -62,7 +62,7 @@ fn the_ways_to_give_a_password() {
     works(&[url], &["--password-file", &right]).succeeded();
     works(&[("RLOCK_URL", &in_url)], &[]).succeeded();
     works(&[("RLOCK_PASSWORD", "secret")], &["-u", &address]).succeeded();
-    // The nearer one counts.
+    // The option comes before the variables, and RLOCK_PASSWORD before RLOCK_PASSWORD_FILE.
     works(&[url, ("RLOCK_PASSWORD", "wrong"), ("RLOCK_PASSWORD_FILE", &wrong)], &["--password-file", &right])
         .succeeded();
     works(&[url, ("RLOCK_PASSWORD", "secret"), ("RLOCK_PASSWORD_FILE", &wrong)], &[]).succeeded();
@@ -76,7 +76,7 @@ fn with_a_user_of_few_rights(password: &str) -> Server {
     server
 }
 
-/// With a given user the command must not run as the default one.
+/// If the address names a user, the command must not run as the default user.
 #[test]
 fn a_user_without_a_password_does_not_become_the_default_user() {
     let server = with_a_user_of_few_rights(">secret");
@@ -94,7 +94,7 @@ fn a_user_without_a_password_does_not_become_the_default_user() {
     assert_eq!(connections(), before + 1, "nothing is asked of the server but by this test");
 }
 
-/// From elsewhere; or an empty one, which says that it needs none, and is no secret.
+/// The password is in the environment, or empty in the address: that says that the user needs none, and is no secret.
 #[test]
 fn a_user_with_a_password_is_that_user() {
     for (rule, after_user, option, password) in [(">secret", "", "", Some("secret")), ("nopass", ":", "&pass=", None)] {
@@ -114,7 +114,7 @@ fn a_user_with_a_password_is_that_user() {
     }
 }
 
-/// Everybody on the machine can read it there, so it is refused, and not repeated.
+/// Every user of the machine can read a command line, so a password in it is refused, and not repeated.
 #[test]
 fn a_password_on_the_command_line_is_refused() {
     for address in ["redis://:secret@127.0.0.1:1", "unix:///s?pass=secret", "redis+sentinel://u:secret@h/m"] {

@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// The next reply as people see it.
+    /// The next reply as readable text.
     fn next(&mut self) -> String {
         format!("{:?}", self.receive())
     }
@@ -149,7 +149,7 @@ fn it_ends_with_its_input_and_by_a_signal() {
     let mut dev = Dev::start(&[]);
     drop(dev.process.stdin.take());
     wait_until("it has ended", || dev.process.try_wait().unwrap().is_some_and(|status| status.success()));
-    // Not by SIGINT, which a shell in the background has its programs ignore.
+    // Not SIGINT: a shell makes its background programs ignore it.
     let mut dev = Dev::start(&[]);
     send_signal(dev.process.id(), Signal::SIGTERM).unwrap();
     wait_until("it has ended", || dev.process.try_wait().unwrap().is_some_and(|status| status.success()));
@@ -162,7 +162,7 @@ fn what_is_wrong_with_its_options_is_said_in_a_line() {
     for (options, code, says) in [
         (vec!["--port", port], 74, "cannot listen on 127.0.0.1"),
         (vec!["--set", "no-such=1"], 64, "there is no setting no-such"),
-        // The settings are judged first.
+        // The settings are checked first.
         (vec!["--port", port, "--set", "grace=x"], 64, "grace is a whole number"),
     ] {
         let ended: Ended = run(bare(&[vec!["dev"], options].concat()));
@@ -208,11 +208,11 @@ fn it_starts_at_once() {
         fastest = fastest.min(took(|| Dev::start(&[]).connect().is("PING", "+PONG")));
         of_any_process = of_any_process.min(took(|| assert_eq!(run(bare(&["--version"])).code(), 0)));
     }
-    // As long on a quiet machine.
+    // On a quiet machine both take equally long.
     assert!(fastest < 8 * of_any_process, "{fastest:?} for {of_any_process:?}");
 }
 
-/// Each command and each shape of a reply, on both servers in both versions: a reply to a client that waits comes as `>`.
+/// Each command and each form of a reply, on both servers in both versions. `>` reads the reply of a client that waits.
 const CONVERSATION: [&str; 62] = [
     "a ACQUIRE l h 60000",
     "a ACQUIRE l h 60000 FENCED",
@@ -292,7 +292,7 @@ fn without_accidents(reply: &str) -> String {
     words.into_iter().map(|word| if is_long(word) { "some" } else { word }).collect::<Vec<_>>().join(", ")
 }
 
-/// What is said on two connections to a server, in this version: the replies.
+/// Sends the conversation on two connections to a server, and returns the replies.
 fn conversation(mut send: impl FnMut(usize, &str), mut next: impl FnMut(usize) -> String) -> Vec<String> {
     let mut replies = Vec::new();
     for line in CONVERSATION {
@@ -313,7 +313,7 @@ fn conversation(mut send: impl FnMut(usize, &str), mut next: impl FnMut(usize) -
 fn it_replies_as_the_module_does() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let hello = if protocol == Protocol::Resp3 { "HELLO 3" } else { "HELLO 2" };
-        // Counted, so that both have the same tokens.
+        // Counted tokens, so that both servers have the same ones.
         let dev = Dev::start(&["--set", "tokens=count"]);
         let connections = std::cell::RefCell::new([dev.connect(), dev.connect()]);
         for connection in connections.borrow_mut().iter_mut() {

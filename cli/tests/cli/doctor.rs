@@ -6,7 +6,7 @@ use rlock_testing::{Client, Cluster, Server, Watched, text, wait_until};
 use serde_json::Value;
 use std::process::Command;
 
-/// What each server of a set of docs/deploy.md has, as far as it may be set while it runs.
+/// The settings of the servers in docs/deploy.md, as far as they can be changed while a server runs.
 fn settings_of_the_page(block: &str) -> Vec<String> {
     let fixed = ["port", "bind", "dir", "requirepass", "masterauth", "loadmodule", "cluster-enabled"];
     let page = fence("docs/deploy.md", &format!("conf {block}"));
@@ -125,7 +125,7 @@ fn each_fault_of_one_server_is_fixed_by_its_line() {
     }
 }
 
-/// A master and two replicas that three sentinels watch, and the address of it.
+/// A master and two replicas that three sentinels watch, and their address.
 fn watched() -> (Watched, String) {
     let watched = Watched::start(2);
     for server in &watched.servers {
@@ -315,7 +315,7 @@ fn missing_rights_are_reported() {
     assert_eq!(of_level(&examined(again).1, "wrong"), [""; 0]);
 }
 
-/// It asks, and that is all.
+/// Its requests change nothing.
 #[test]
 fn it_changes_nothing() {
     let server = Server::prepare().options(&["--appendonly", "yes"]).start();

@@ -1,8 +1,8 @@
 //! `rlock drill` on real servers, with the settings of docs/deploy.md and without its protection.
 //!
-//! The master that is cut off lives on, and its clients go on asking it, as behind a firewall between servers. Servers reach
-//! each other by proxies alone, and connect from addresses of their own, by which the proxies know what to lose. Clients
-//! connect by the same proxies.
+//! The master that is cut off goes on, and its clients still reach it, as if a firewall were between the servers.
+//! Servers reach each other only through proxies, and the address that a server connects from decides what a proxy
+//! loses. Clients connect through the same proxies.
 
 use crate::pages::hosts::{Hosts, PATIENCE_WITH_SERVERS};
 use crate::pages::{fence, sets};
@@ -20,15 +20,15 @@ const PROTECTED: &str = "console protected";
 const UNPROTECTED: &str = "console unprotected";
 const DEPLOY: &str = "docs/deploy.md";
 
-/// Failovers take their time, and each step of a drill is given up on by itself.
+/// Failovers take long, and each step of a drill has its own time limit.
 const UNTIL_THE_END: Duration = Duration::from_secs(120);
 
 const LOCKS: usize = 20;
 
-/// Servers and clients find a server there, wherever it connects from.
+/// Servers and clients find a server at this address, whatever address it connects from.
 const SELF: &str = "replica-announce-ip 127.0.0.1\n";
 
-/// Where the master that is cut off connects from, and all other servers and sentinels.
+/// The addresses that servers connect from: the master that is cut off, and all other servers and sentinels.
 const MASTER: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 const OTHERS: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
 
@@ -51,14 +51,14 @@ fn client(hosts: &Hosts, place: usize) -> Client {
     client
 }
 
-/// The page's settings, with a grace that a test can wait for; or with a failover that leaves the old master unchanged.
+/// The page's settings, with a grace that a test can wait for; or unprotected: a failover does not stop the old master.
 fn settings(lines: &str, is_protected: bool) -> String {
     if is_protected {
         return lines.replace("grace 30000", "grace 15000");
     }
     let without = lines.replace("grace 30000", "grace 0").replace("to-write 1", "to-write 0");
     without
-        // However long the votes of a busy machine take, the replica is not too old.
+        // The replica's data never counts as too old, however long the votes take on a busy machine.
         .replace("node-timeout 6000", "node-timeout 2000\ncluster-replica-validity-factor 0")
         .replace("milliseconds locks 6000", "milliseconds locks 2000")
 }
@@ -114,7 +114,7 @@ impl Set {
             create.lines().filter(|line| !line.contains("doctor")).map(|it| format!("{it}\n")).collect();
         hosts.follow(&create);
         let mut first = client(&hosts, 0);
-        // Until then it refuses every name, and names no owner.
+        // Before that, it refuses every key without naming an owner.
         until("the first server sees the cluster", || first.say("CLUSTER INFO").as_text().contains("cluster_state:ok"));
         let mut is_its_own =
             |prefix: &String| !matches!(first.say(&format!("RLOCK.INSPECT {{{prefix}}}")), Reply::Error(_));
@@ -125,7 +125,7 @@ impl Set {
         Self { hosts, doors, url, prefix }.ready()
     }
 
-    /// Its replicas follow, and no grace runs any more.
+    /// Waits until the replicas follow, and no grace runs any more.
     fn ready(self) -> Self {
         for place in 0..self.hosts.all.len() {
             let mut client = client(&self.hosts, place);
@@ -143,7 +143,7 @@ impl Set {
         self
     }
 
-    /// The master keeps its clients alone.
+    /// Cuts off the master: only its clients still reach it.
     fn cut(&self) {
         for (place, doors) in self.doors.iter().enumerate() {
             let lost = if place == 0 { OTHERS } else { MASTER };
@@ -151,7 +151,7 @@ impl Set {
         }
     }
 
-    /// Runs the page's command. Its two commands say when, and this test does it.
+    /// Runs the page's command. Its scripts `cut` and `heal` only signal that it is time: this test cuts and heals.
     fn drill(&self, lease: &str) -> Ended {
         let place = &self.hosts.place;
         for name in ["cut", "heal"] {
@@ -192,7 +192,7 @@ fn from(place: usize) -> String {
     format!("bind-source-addr {}\n", source(place))
 }
 
-/// The text of the page and of the output, with a sign for each word with digits: times, counts and names.
+/// The lines of the page or of the output, with `#` for each word with digits: times, counts and names.
 fn shape(lines: &str) -> Vec<String> {
     let word =
         |word: &str| if word.contains(|it: char| it.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };
@@ -205,7 +205,7 @@ fn is_as_shown(ended: &Ended, kind: &str) {
     assert_eq!(shape(&ended.output), shape(shown));
 }
 
-/// What the table says in this row.
+/// The table's value in this row.
 fn row<'a>(ended: &'a Ended, name: &str) -> &'a str {
     let line = ended.output.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("no {name}: {ended:?}")).trim()
@@ -244,7 +244,7 @@ fn without_them_the_drill_on_a_cluster_sees_two_holders() {
     much_is_held_twice(&Set::of_cluster(false).drill("6s"));
 }
 
-/// Alone, a server is not replaced.
+/// A drill on a server without replicas, which is never replaced.
 fn alone(server: &Server, options: &[&str]) -> Command {
     let near = format!("127.0.0.1:{}", server.port());
     let fixed = ["drill", "--locks", "4", "--lease", "2s", "--near", &near];

@@ -43,7 +43,7 @@ fn help_fits_a_terminal_and_has_examples_and_exit_codes() {
         let help = run(bare(&command)).succeeded().to_owned();
         let longest = help.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(80), "{command:?}: a line of {longest:?}");
-        // An example that breaks its line continues with another word.
+        // A second line of an example would begin with another word.
         let (_, examples) = help.split_once("Examples:\n").unwrap_or(("", ""));
         let broken = examples.lines().take_while(|line| !line.is_empty()).find(|line| !line.starts_with("  rlock "));
         assert_eq!(broken, None, "{command:?}");
@@ -57,7 +57,7 @@ fn help_is_also_a_subcommand() {
         assert_eq!(run(bare(asked)).succeeded(), run(bare(meant)).succeeded());
     }
     run(bare(&["help", "keep"])).failed(64, &["keep"]);
-    // A lock may have this name all the same.
+    // A lock may still have this name.
     run(bare(&["run", "help"])).failed(64, &["CMD"]);
 }
 
@@ -97,7 +97,7 @@ fn key_comes_before_the_dashes() {
     }
     run(bare(&["run", "--wait", "5s", "--", "env", "true"]))
         .failed(64, &["KEY comes before --", "rlock run KEY -- env"]);
-    // Only there it can begin with a dash.
+    // Only after `--` can KEY begin with a dash.
     let no_server = format!("redis://127.0.0.1:{}", rlock_testing::free_port());
     let served = |words: &[&str]| run(bare(&[&["-u", &no_server, "run", "--wait", "0"], words].concat())).code();
     assert_eq!(served(&["--", "-key", "true"]), 69);
@@ -113,7 +113,6 @@ fn help_shows_nothing_of_the_environment() {
     assert!(!run(command).succeeded().contains("secret"));
 }
 
-/// The table of the manual is what the help says.
 #[test]
 fn the_manual_has_the_exit_codes_of_the_help() {
     let help = run(bare(&["--help"])).succeeded().to_owned();
@@ -123,7 +122,6 @@ fn the_manual_has_the_exit_codes_of_the_help() {
     }
 }
 
-/// Each option, also in the manual.
 #[test]
 fn the_manual_has_every_option() {
     for command in COMMANDS {

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 fn it_is_held_and_renewed_until_a_signal_comes() {
     let (server, mut client) = Server::with_client();
     for name in ["TERM", "INT"] {
-        // Its input is /dev/null, as that of a service: it has no end that says something.
+        // Its input is /dev/null, like that of a service: the end of this input means nothing.
         let held = start(rlock(&server, &["hold", "--lease", "3s", "--name", "ann", "key"]));
         wait_until("it is held", || exists(&mut client, "key"));
         let expiry = client.expiry("key");
@@ -60,7 +60,7 @@ fn at_a_terminal_it_says_how_to_end_it_and_goes_on_in_the_background() {
     terminal.press("C-d");
     terminal.wait_for("code 0");
     assert!(!exists(&mut client, "key"));
-    // A process that reads the terminal in the background is stopped, and would not renew the lease.
+    // If it read the terminal in the background, it would be stopped, and not renew the lease.
     terminal.enter("clear; set -m; rlock hold --lease 3s key & sleep 0.1; echo ready");
     terminal.wait_for("ready\nprompt>");
     wait_until("it is held", || exists(&mut client, "key"));
@@ -80,7 +80,7 @@ fn a_loss_is_reported_at_once_and_by_the_exit_code() {
     ended_with(held, 76, "lost, others may have it");
 }
 
-/// The loss is not noticed before.
+/// The loss is noticed only at the release.
 #[test]
 fn that_it_was_lost_before_it_was_released_is_no_success() {
     let (server, mut client) = Server::with_client();

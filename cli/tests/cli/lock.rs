@@ -46,7 +46,7 @@ fn it_stays_held_until_it_is_unlocked_and_prints_the_holder() {
     }
 }
 
-/// One that the shell has from another lock would be taken for that of this one.
+/// A token that the shell has from another lock would be taken for this lock's token.
 #[test]
 fn without_the_option_the_lines_take_a_former_token_away() {
     let server = Server::start();
@@ -66,7 +66,7 @@ fn a_lock_that_is_not_free_cannot_be_code_0() {
     }
 }
 
-/// What is waited for begins with a session, and is held when that is gone.
+/// A lock that is waited for is requested by a session, and stays held when the session is gone.
 #[test]
 fn it_stays_held_when_nothing_is_left_of_the_program_that_waited() {
     let (server, mut client) = Server::with_client();
@@ -91,7 +91,7 @@ fn a_token_file_is_for_one_user_and_one_script() {
     let mode = place.file("token").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left beside it");
-    // Another script's. It is not waited for to learn of it.
+    // Another script's file: that is reported without waiting for the lock.
     let other = run(script(&server, &place, "rlock lock --lease 10m --token-file token key"));
     other.failed(74, &["the token file token is there already", "a file of its own"]);
     assert_eq!(place.lines("token")[0], format!("RLOCK_HOLDER={}", holder_of(&mut client, "key")));
@@ -99,7 +99,7 @@ fn a_token_file_is_for_one_user_and_one_script() {
     let read =
         run(script(&server, &place, ". ./token; rlock unlock key \"$RLOCK_HOLDER\"; echo $RLOCK_TOKEN; rm token"));
     assert_eq!(read.succeeded().trim_end(), client.say("GET redisson_lock_token:{key}").as_text());
-    // As `mktemp` makes it.
+    // An empty file, as `mktemp` makes it.
     place.mark("token");
     run(script(&server, &place, "rlock lock --lease 10m --token-file token key; rlock unlock --token-file token key"))
         .succeeded();

@@ -1,5 +1,4 @@
-//! Tests of the command line against real servers, one or more for each. Each file shows one part of
-//! docs/command-line.md.
+//! Tests of the command line, each against one or more real servers. Each file shows one part of docs/command-line.md.
 #![allow(clippy::unwrap_used)]
 
 mod adopt;

@@ -1,4 +1,4 @@
-//! Cron on ten hosts: many at once, one at a time, in order. Their own log proves it.
+//! Cron on ten hosts: all start at once, and run one at a time, in order. Their own log proves it.
 
 use crate::support::{Place, Running, released, rlock, start, taken};
 use rlock_testing::Server;
@@ -10,7 +10,7 @@ fn host(server: &Server, place: &Place, number: usize) -> Running {
     start(place.of(rlock(server, &["run", "report", "--", "sh", "-c", &script])))
 }
 
-/// The numbers in the order in which they worked, each alone.
+/// The numbers of the hosts in the order in which they worked. Fails if two worked at once.
 fn alone(place: &Place) -> Vec<usize> {
     let lines = place.lines("log");
     let numbers = lines.chunks(2).map(|pair| {

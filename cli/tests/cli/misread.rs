@@ -29,7 +29,7 @@ fn a_replica_does_not_claim_that_there_are_no_waiters() {
     assert_eq!(ended.code(), 69, "{ended:?}");
     assert!(ended.output.contains("\"waiter_count\": null") && ended.output.contains("\"waiters\": null"), "{ended:?}");
     run(rlock(&replica, &["inspect", "nothing"])).failed(69, WORDS);
-    // The master knows.
+    // The master knows the waiters.
     assert!(run(rlock(&master, &["inspect", "key"])).succeeded().contains("1 waiting"));
 }
 
@@ -82,7 +82,7 @@ fn what_ends_by_itself_is_not_refused() {
         ("\"$0\" run a -- \"$0\" run b -- true", 0),
         ("\"$0\" run --read a -- \"$0\" run --read a -- true", 0),
         ("\"$0\" run --slots 2 a -- \"$0\" run --slots 2 a -- true", 0),
-        // By now it is not held by that holder.
+        // The holder in the environment does not hold it any more.
         ("RLOCK_KEY=a RLOCK_HOLDER=gone \"$0\" run a -- true", 0),
     ] {
         let ended = run(nested(&server, &place, script));
@@ -99,7 +99,7 @@ fn without_the_right_to_look_it_does_not_wait_for_itself_either() {
     run(nested(&server, &place, "\"$0\" run a -- \"$0\" run b -- true")).succeeded();
 }
 
-/// As one that is full, or a replica.
+/// It is asked again like a server that is full, or a replica.
 #[test]
 fn a_server_that_is_not_there_yet_is_asked_again() {
     let port = free_port();
@@ -112,7 +112,7 @@ fn a_server_that_is_not_there_yet_is_asked_again() {
     assert_eq!(waits.end().succeeded(), "done\n");
 }
 
-/// A command that waits not at all, or only briefly, does not wait for this either.
+/// A command that does not wait, or only briefly, does not wait for a server either.
 #[test]
 fn a_missing_server_is_reported_in_time() {
     let address = format!("redis://127.0.0.1:{}", free_port());
@@ -146,7 +146,7 @@ fn with_password(address: &str, password: &str, arguments: &[&str]) -> Command {
 fn a_missing_or_wrong_password_behind_sentinels_is_reported_at_once() {
     let watched = Watched::start(0);
     let address = through(&watched.sentinels, Watched::NAME);
-    // The master has none.
+    // The master has no password.
     run(with_password(&address, "secret", &["ls"]))
         .failed(77, &["refuses the password, or has none", "RLOCK_PASSWORD"]);
     watched.servers[0].client().say("CONFIG SET requirepass secret");

@@ -12,7 +12,7 @@ const ONCE: [&str; 4] = ["once", "key", "--keep", "10m"];
 /// A CMD that runs until there is a file `end`.
 const UNTIL_END: &str = "echo ready >>log; while [ -e here ] && ! [ -e end ]; do sleep 0.01; done";
 
-/// With this line as CMD, which counts as one run.
+/// With this line as CMD. The file `runs` counts how often it ran.
 fn once(server: &Server, place: &Place, options: &[&str], line: &str) -> Command {
     let line = format!("echo ran >>runs; {line}");
     place.of(rlock(server, &[&ONCE, options, &["-c", &line]].concat()))
@@ -34,7 +34,7 @@ fn left_nothing(ended: &Ended, client: &mut Client) {
     assert!(!exists(client, "key"));
 }
 
-/// One that does its work, and another one that waits for the answer.
+/// A caller that does the work, and another one that waits for the answer.
 fn leader_and_waiter(server: &Server, client: &mut Client, place: &Place, options: &[&str]) -> [Running; 2] {
     let leader = start(once(server, place, options, &format!("{UNTIL_END}; echo first")));
     place.wait_for("log", "ready");
@@ -124,7 +124,7 @@ fn at_a_terminal_ctrl_c_reaches_cmd_once() {
     terminal.wait_for("\nhello world");
 }
 
-/// It gets a signal, and its output is read until it has ended.
+/// CMD gets a signal, and its output is read until it has ended.
 #[test]
 fn a_lock_that_is_broken_in_the_work_ends_cmd_and_stores_nothing() {
     let (server, mut client) = Server::with_client();
@@ -161,7 +161,7 @@ fn output(mut command: Command) -> Vec<u8> {
     output.stdout
 }
 
-/// Also what a pipe does not hold at once, and what is written just before the end.
+/// Also more bytes than a pipe holds, and bytes that are written just before the end.
 #[test]
 fn any_bytes_are_an_answer() {
     let (server, mut client) = Server::with_client();
@@ -178,7 +178,7 @@ fn any_bytes_are_an_answer() {
     }
 }
 
-/// What CMD has left in the background may never close it.
+/// A process that CMD left in the background may never close the pipe.
 #[test]
 fn the_answer_ends_with_cmd() {
     let server = Server::start();
@@ -193,7 +193,7 @@ fn an_answer_that_is_too_long_is_an_error_and_stores_nothing() {
     let (server, mut client) = Server::with_client();
     let place = Place::new();
     let too_long = [(9_000_000, "is longer than 8388608 bytes")];
-    // The lock is free when it has ended, and not only soon afterwards.
+    // The lock is free when `rlock` has ended, not only some time later.
     for (bytes, words) in [(65_537, "rlock.max-answer"); 10].into_iter().chain(too_long) {
         let ended = run(once(&server, &place, &[], &format!("head -c {bytes} /dev/zero")));
         ended.failed(78, &["key: ", words]);
@@ -244,7 +244,7 @@ fn without_a_server_nothing_is_run() {
     assert!(!place.has("it-ran"));
 }
 
-/// The work was protected to its end, so its caller has its answer, and the next one as well, if the server has it.
+/// The work was protected to its end, so the caller gets its answer; and so does the next caller, if the server has it.
 #[test]
 fn a_reply_that_is_lost_loses_no_answer() {
     let server = Server::start();
@@ -304,7 +304,7 @@ fn inspect_shows_a_stored_answer() {
     assert!(shown.contains("an answer of 7 B that does not end"), "{shown}");
 }
 
-/// None of them asks the server.
+/// None of these commands asks a server.
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let cases: [(&[&str], &str); 9] = [

@@ -26,7 +26,7 @@ fn json_of(server: &Server, arguments: &[&str], code: i32) -> Value {
     serde_json::from_str(&ended.output).unwrap_or_else(|error| panic!("{error}: {}", ended.output))
 }
 
-/// The words of each line. Of times of nearly ten minutes only the minutes, since a test takes an unknown time.
+/// The words of each line. Times of nearly ten minutes become `9m`, because a test takes an unknown time.
 fn words(text: &str) -> Vec<Vec<&str>> {
     let rough = |word| if str::starts_with(word, "9m") { "9m" } else { word };
     text.lines().map(|line| line.split_whitespace().map(rough).collect()).collect()
@@ -86,7 +86,7 @@ fn ls_finds_what_is_held() {
     assert_eq!(objects.as_array().unwrap().len(), 2);
     let limited = run(rlock(&server, &["ls", "--held", "--limit", "2"]));
     limited.said(&["more than these 2"]);
-    // The look through the keys did not come to them.
+    // These have waiters, so their holders are shown even if the scan did not reach them.
     let rows: Vec<_> = words(&limited.output)[1..].iter().map(|line| line[..3].join(" ")).collect();
     assert_eq!(rows, ["web:b plain somebody", "app:a plain somebody"]);
 }
@@ -244,7 +244,7 @@ fn begin_grace(client: &mut Client) {
     }
 }
 
-/// The sentence, in which any time may be left.
+/// Whether the text says that a grace runs, with any remaining time.
 fn is_grace(text: &str) -> bool {
     let left = text.split_once("no lock is granted for ").and_then(|(_, rest)| rest.split_once(" more"));
     left.is_some_and(|(_, rest)| rest.starts_with(": grace period after a start or failover"))
@@ -281,7 +281,7 @@ fn in_a_grace_each_command_says_so() {
     let ended = waits.end();
     assert!(is_grace(&ended.errors) && ended.errors.starts_with("rlock: key: 1st of 1 in line, "), "{ended:?}");
     assert_eq!(json_of(&server, &["inspect", "--json", "key"], 1)["grace_left_ms"], Value::Null);
-    // Without the right to ask, the server's own words are shown.
+    // Without the right to ask, the grace is not known.
     begin_grace(&mut client);
     client.say("ACL SETUSER default -rlock.inspect -info");
     run(rlock(&server, &["run", "--no-wait", "key", "true"])).failed(75, &["key: not free"]);
@@ -290,7 +290,7 @@ fn in_a_grace_each_command_says_so() {
 
 const SESSION: &str = "5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1";
 
-/// A session over TCP, as services have them, and how many are open then. Closed, it is unattended.
+/// A session over TCP, as services have them; `open` sessions are open then. If the connection closes, it is unattended.
 fn session(server: &Server, name: &str, open: i64) -> TcpStream {
     let mut connection = TcpStream::connect(tcp(server)).unwrap();
     connection.write_all(format!("RLOCK.EVENTS {name} WAIT 0 TTL 600000\r\n").as_bytes()).unwrap();
@@ -344,7 +344,7 @@ fn inspect_of_a_long_queue_is_short_and_counts_the_waiters_of_each_client() {
         let process = if ticket % 5 == 0 { "web-4:7:" } else { "web-3:4711:" };
         wait(format!("{process}{SESSION}:{ticket}"), ticket);
     }
-    // Redisson has no name but a number for each process.
+    // Redisson has a uuid for each process, and no name.
     wait(format!("{SESSION}:12"), 500);
     let shown = run(rlock(&server, &["inspect", "key"])).succeeded().to_owned();
     assert!(shown.lines().count() <= 40, "{shown}");
@@ -361,7 +361,7 @@ fn inspect_of_a_long_queue_is_short_and_counts_the_waiters_of_each_client() {
     assert_eq!(json_of(&server, &["inspect", "--json", "key"], 0)["waiters"].as_array().unwrap().len(), 100);
 }
 
-/// A line that the terminal breaks is no row. Programs get all of each name.
+/// A terminal must not break a row into two lines. Programs get each name in full.
 #[test]
 fn tables_fit_a_terminal_and_are_whole_elsewhere() {
     const HOLDER: &str = "web-3:4711:5d0f3f0e-4a2e-4a94-a4f4-5cf9b2a7c5d1:1";
@@ -406,7 +406,7 @@ fn a_key_without_a_lock_is_recognized() {
     }
 }
 
-/// Names come from strangers: shown, they do nothing to the terminal; for programs they are there in full.
+/// Names come from strangers: shown, they must not control the terminal; programs get them in full.
 #[test]
 fn names_of_any_bytes() {
     let (server, mut client) = Server::with_client();
@@ -462,7 +462,7 @@ fn a_waiter_keeps_its_place_unless_an_operator_ends_its_wait() {
     let connection_of_the_first =
         || json_of(&server, &["inspect", "key", "--json"], 0)["waiters"][0]["client_id"].as_u64();
     let connection = connection_of_the_first().unwrap();
-    // The second time says that it waits again after the first.
+    // The second success shows that it waited again after the first.
     for _ in 0..2 {
         let unblock = format!("CLIENT UNBLOCK {connection} TIMEOUT");
         wait_until("it waits for events", || client.say(&unblock).as_int() == 1);
@@ -473,7 +473,7 @@ fn a_waiter_keeps_its_place_unless_an_operator_ends_its_wait() {
         another = connection_of_the_first().filter(|it| *it != connection);
         another.is_some()
     });
-    // It has asked once, and `next` once: its place is the one that it had from the beginning.
+    // It has requested the lock once, and so has `next`: it still has its place from the beginning.
     assert_eq!((client.figure("waits"), client.figure("waiters")), (2, 2));
     let unblock = format!("CLIENT UNBLOCK {} ERROR", another.unwrap());
     wait_until("it waits for events", || client.say(&unblock).as_int() == 1);

@@ -5,7 +5,7 @@ use rlock_testing::{Client, Server, wait_until};
 
 const FINE: (i32, bool) = (0, true);
 
-/// What the manual says of one that has to wait.
+/// The manual's row for a `run` that has to wait.
 const WAITING: &str = "run, when it waits";
 
 /// A CMD that runs as long as the test needs.
@@ -22,7 +22,7 @@ fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
 
 fn allow(client: &mut Client, rights: &[&str]) {
     client.say("ACL DELUSER app");
-    // In a table a stroke would end the cell.
+    // The table escapes `|`, which would end the cell.
     let rights = rights.join(" ").replace("\\|", "|");
     let reply = client.say(&format!("ACL SETUSER app on >secret ~app:* {rights}"));
     assert_eq!(reply.words(), ["OK"]);
@@ -74,7 +74,7 @@ fn outcome(server: &Server, client: &mut Client, command: &str) -> (i32, bool) {
     (ended.code(), ended.errors.is_empty())
 }
 
-/// It begins with a wait, and is granted when the other one gives it back.
+/// It waits first, and is granted the lock when the other holder releases it.
 fn waited_for(server: &Server, client: &mut Client) -> (i32, bool) {
     client.say("RLOCK.ACQUIRE app:key somebody 600000");
     let mut waits = start(app(server, &["lock", "--lease", "1m", "app:key"]));
@@ -121,7 +121,7 @@ fn adopted(server: &Server, client: &mut Client) -> (i32, bool) {
     (ended.code(), ended.errors.is_empty() && is_free)
 }
 
-/// Until the lease was renewed, or CMD was not even started.
+/// Runs until the lease was renewed, or until `rlock` ended without it.
 fn kept(server: &Server, client: &mut Client, lock: &[&str]) -> (i32, bool) {
     kept_by(server, client, &[&["run"], lock].concat())
 }
@@ -148,7 +148,7 @@ fn no_more_rights_are_needed_than_the_manual_says() {
     let (server, mut client) = Server::with_client();
     let rows = rows();
     assert_eq!(rows.len(), 20);
-    // The doctor shall find nothing wrong but what is missing.
+    // The doctor has to find nothing wrong except the missing rights.
     client.say("CONFIG SET appendonly yes");
     for (command, rights) in rows.iter().filter(|(command, _)| *command != "top") {
         let of_run = &rows[0].1[..];

@@ -42,7 +42,7 @@ fn without_the_option_no_token_is_taken() {
     let script = "echo ${RLOCK_TOKEN-none}";
     for lock in [&["key"][..], &["--read", "key"], &["--slots", "2", "key"], &["--all", "key,other"]] {
         let mut inner = rlock(&server, &[&["run"], lock, &["sh", "-c", script]].concat());
-        // That of another lock, under which it runs.
+        // The token of another lock, under which this `rlock` runs.
         inner.env("RLOCK_TOKEN", "7");
         assert_eq!(run(inner).succeeded(), "none\n", "{lock:?}");
         assert_eq!(server.client().keys(), [""; 0], "{lock:?}");
@@ -89,7 +89,7 @@ fn a_lock_that_is_not_free_in_time_is_a_code_of_its_own_and_nothing_is_run() {
         let arguments = [&["run"], options, &["key", "--", "touch", "it-ran"]].concat();
         run(place.of(rlock(&server, &arguments))).failed(code, &["key: not free", "rlock inspect"]);
     }
-    // What the code says need not be said again: cron would send a mail.
+    // The exit code says it already, and for a message cron would send a mail.
     let quiet = run(place.of(rlock(&server, &["run", "--quiet", "-n", "key", "--", "touch", "it-ran"])));
     assert_eq!((quiet.code(), quiet.output.as_str(), quiet.errors.as_str()), (75, "", ""));
     // No failure, so no mail from cron.
@@ -127,7 +127,7 @@ fn a_cmd_that_cannot_be_run_fails_as_in_a_shell_before_the_lock_is_asked_for() {
     assert!(client.everything().is_empty(), "no token was asked for");
 }
 
-/// Errors that only show at the start: a program without its loader.
+/// Errors that show only when CMD is started: a program without its loader.
 #[test]
 fn a_lock_is_released_if_cmd_does_not_start() {
     let server = Server::start();
@@ -140,7 +140,7 @@ fn a_lock_is_released_if_cmd_does_not_start() {
     assert!(!exists(&mut server.client(), "key"));
 }
 
-/// As shells and execvp have it: a script without a first line that names its interpreter is sh's.
+/// As in shells and execvp: sh runs a script without a first line that names an interpreter.
 #[test]
 fn a_script_without_an_interpreter_runs() {
     let server = Server::start();
@@ -185,7 +185,7 @@ fn too_few_replicas_run_nothing() {
     assert!(place.has("it-ran") && replica.is_running());
 }
 
-/// It may be able to soon, but not within the time that there is.
+/// The server may have room soon, but not within the given time.
 #[test]
 fn a_server_that_has_no_room_runs_nothing() {
     let (server, mut client) = Server::with_client();
@@ -221,7 +221,7 @@ fn a_server_that_goes_away_during_a_wait_is_not_waited_for_forever() {
     assert!(!place.has("it-ran"));
 }
 
-/// It is not a permanent refusal: an operator ended this wait, and no more.
+/// An operator ended only this wait, so it is not a permanent refusal.
 #[test]
 fn a_wait_that_an_operator_ends_is_a_lock_that_was_not_got() {
     let (server, mut client) = Server::with_client();
@@ -255,7 +255,7 @@ fn polling(client: &mut Client) -> String {
     id.unwrap()
 }
 
-/// The server ends while CMD works, and CMD before its lease: its code counts.
+/// The server ends while CMD works, and CMD ends before its lease does: CMD's code counts.
 #[test]
 fn a_failed_release_is_reported_and_keeps_cmds_code() {
     let mut server = Server::start();
@@ -307,7 +307,7 @@ fn a_line_is_run_by_sh() {
     let running = start(place.of(rlock(&server, &["run", "--lease", "1s", "-c", RUNNING, "key"])));
     wait_until("it runs", || place.has("running"));
     server.client().say("DEL key");
-    // By as much of the line as a reader needs to know it by.
+    // Only as much of the line is shown as a reader needs to recognize it.
     running.end().failed(76, &["so 'touch running; while [ -e here ] && ! […' was sent TERM"]);
     for arguments in [&["run", "-c", "true", "key", "true"][..], &["run", "-c", "", "key"], &["run", "-c", "true"]] {
         let refused = run(rlock(&server, arguments));

@@ -144,7 +144,7 @@ fn a_loss_that_shows_only_at_the_end_counts() {
     }
 }
 
-/// A reader that it wakes up has to know what to do.
+/// If the message wakes its reader up, it has to say what to do.
 #[test]
 fn why_the_lock_was_lost_is_said_in_the_same_line() {
     const KICK: &str = "CLIENT KILL TYPE normal SKIPME yes";
@@ -158,7 +158,7 @@ fn why_the_lock_was_lost_is_said_in_the_same_line() {
     ];
     let running = cases.map(|(trouble, words)| {
         let (server, place) = (Server::start(), Place::new());
-        // Long enough that a renewal has failed before it ends, also where this machine has little time for rlock.
+        // The lease is long enough that a renewal fails before it ends, even if this machine has little time for rlock.
         (working_on("3s", &server, &place, &[], "exit 0"), server, place, trouble, words)
     });
     let clients = running.each_ref().map(|(_, server, _, trouble, _)| {
@@ -204,7 +204,7 @@ fn a_server_that_comes_back_without_the_lock_ends_cmd() {
     running.end().failed(76, &["key: the lock was lost", "broken, deleted or forgotten"]);
 }
 
-/// Whether the lock was held until the end is in an answer that does not come.
+/// Only the reply that does not come says whether the lock was held until the end.
 #[test]
 fn what_is_not_known_is_no_success() {
     let server = Server::start();

@@ -66,7 +66,7 @@ fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
     assert!(!exists(&mut client, "key") && !place.has("it-ran"));
 }
 
-/// The grant and the signal at the same time: whichever comes first, nothing stays behind for a lease.
+/// The grant and the signal come at the same time: whichever is first, the lock does not stay held until its lease ends.
 #[test]
 fn a_grant_that_comes_with_the_signal_is_released() {
     let (server, mut client) = Server::with_client();
@@ -81,7 +81,7 @@ fn a_grant_that_comes_with_the_signal_is_released() {
     }
 }
 
-/// `nohup` and `&` in scripts ignore signals for what they start. That is not for us to change.
+/// `nohup` and `&` in scripts start programs with ignored signals. We must not change that.
 #[test]
 fn what_is_ignored_stays_ignored() {
     let server = Server::start();
@@ -140,7 +140,7 @@ fn a_signal_after_cmd_ends_the_wait_for_a_dead_server() {
     }
 }
 
-/// What ends CMD may come to `rlock` twice, or later than CMD ends by it.
+/// The signal that ends CMD may reach `rlock` twice, or only after it has ended CMD.
 #[test]
 fn a_signal_does_not_keep_a_server_that_is_well_from_its_lock() {
     let (server, mut client) = Server::with_client();
@@ -182,7 +182,7 @@ fn signals_that_end_nothing_are_passed_on_and_end_no_wait() {
     assert_eq!(running.end().code(), 7);
 }
 
-/// What is stopped can do nothing about a signal before it goes on.
+/// A stopped process cannot react to a signal before it continues.
 #[test]
 fn a_cmd_that_is_stopped_goes_on_in_order_to_end() {
     let server = Server::start();

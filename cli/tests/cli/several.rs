@@ -33,7 +33,7 @@ fn while_one_is_taken_none_of_the_others_is() {
     let shown = run(rlock(&server, &["inspect", "--json", "ann"])).succeeded().to_owned();
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["kind"], &shown["waiters"][0]["keys"]), (&().into(), &3.into()), "{shown}");
-    // It asks about each in turn until it comes to one that is taken, and has said so when it asks again.
+    // It asks about each lock in turn until one is taken. When it asks again, it has printed that.
     let before = looks(&mut client);
     wait_until("it has asked twice", || looks(&mut client) >= before + 4);
     released(&mut client, "bob");

@@ -19,7 +19,7 @@ fn so_many_run_at_a_time_and_the_next_one_waits() {
         start(place.of(rlock(&server, &["run", "--token", "--slots", "2", "gpu", "--", "sh", "-c", RUNNING])));
     wait_until("CMD runs", || place.has("running"));
     run(rlock(&server, &["run", "--slots", "2", "--no-wait", "gpu", "true"])).failed(75, &["gpu: not free"]);
-    // By a limit of its own.
+    // A request with its own, higher limit is granted.
     run(rlock(&server, &["run", "--slots", "3", "--no-wait", "gpu", "true"])).succeeded();
     let waiting = start(rlock(&server, &["run", "--slots", "2", "gpu", "--", "echo", "done"]));
     client.until_waiting(1);

@@ -1,4 +1,4 @@
-//! What the tests of the command line have in common: the program, run as cron would run it, and what it left.
+//! What the tests of the command line have in common: the program, run as cron would run it, and its results.
 
 use nix::sys::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SigHandler, Signal};
 use rlock_testing::{Client, PATIENCE, Server, wait_until};
@@ -52,16 +52,16 @@ pub fn url(server: &Server) -> String {
     format!("redis+unix://{}", server.socket().display())
 }
 
-/// A program that runs. One that a test has given up on is ended.
+/// A running program. If a test gives up on it, it is killed.
 ///
-/// What it says goes into files: a pipe would be open for as long as anything that it has started lives.
+/// Its output goes into files: a pipe would stay open as long as any process that it started.
 pub struct Running {
     process: Child,
     output: File,
     errors: File,
 }
 
-/// What it left.
+/// The results of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -103,7 +103,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing, if it has been waited for.
+        // Does nothing if the process has been waited for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -129,7 +129,7 @@ impl Ended {
         self.said(words);
     }
 
-    /// It said one line on stderr, with these words. What may have been meant is on more lines, each a tip.
+    /// It said one line on stderr, with these words. Suggestions are on further lines, each a tip.
     #[track_caller]
     pub fn said(&self, words: &[&str]) {
         let lines = self.errors.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
@@ -218,7 +218,7 @@ pub fn exists(client: &mut Client, key: &str) -> bool {
     client.run(&["EXISTS", key]).as_int() == 1
 }
 
-/// Another holder has the lock.
+/// Gives the lock to another holder.
 pub fn taken(client: &mut Client, key: &str) {
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "somebody", "600000"]), rlock_testing::Reply::Nil);
 }
@@ -234,7 +234,7 @@ pub fn looks(client: &mut Client) -> i64 {
     line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
 }
 
-/// That it does not take longer than the test is willing to wait for anything.
+/// Fails if it takes `PATIENCE` or longer.
 pub fn within_patience<T>(what: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
     let result = what();

@@ -1,4 +1,4 @@
-//! At a terminal, which tmux gives us: what is typed, and what is on the screen.
+//! Tests at a terminal, which tmux provides: what is typed, and what is on the screen.
 
 use crate::support::{Place, rlock};
 use rlock_testing::{Server, wait_until};
@@ -169,7 +169,7 @@ fn ctrl_z_stops_it_and_fg_goes_on() {
     terminal.wait_for("Stopped");
     terminal.enter("fg");
     terminal.place().wait_for("log", "CONT");
-    // What comes after it was passed on, so it would have been, too.
+    // A second CONT that `rlock` passed on would come before this signal.
     crate::support::signal("USR1", &terminal.place().lines("id").concat());
     terminal.place().wait_for("log", "USR1");
     terminal.place().mark("end");

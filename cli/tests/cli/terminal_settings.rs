@@ -20,7 +20,7 @@ fn are_as_before(terminal: &Terminal) {
     assert_eq!(before, after);
 }
 
-/// Killed, or ended by itself as a reaction to our signal.
+/// CMD is killed, or ends by itself as a reaction to our signal.
 #[test]
 fn a_cmd_that_ends_as_its_lock_is_lost_leaves_the_terminal_as_it_was() {
     let server = Server::start();
@@ -46,7 +46,7 @@ fn a_cmd_that_is_killed_by_a_signal_leaves_the_terminal_as_it_was() {
     are_as_before(&terminal);
 }
 
-/// A shell makes itself the foreground, and is killed there. What comes after it in a script can read again.
+/// A shell takes the foreground, and is killed there. The next command of the script can read from the terminal again.
 #[test]
 fn a_shell_that_is_killed_leaves_the_foreground_as_well() {
     let server = Server::start();
@@ -61,7 +61,7 @@ fn a_shell_that_is_killed_leaves_the_foreground_as_well() {
     terminal.place().wait_for("log", "got hello");
 }
 
-/// What it has left when it ended by itself is meant.
+/// If CMD ended by itself, its changes are intended.
 #[test]
 fn a_cmd_that_ends_by_itself_may_change_the_terminal() {
     let server = Server::start();
@@ -72,7 +72,7 @@ fn a_cmd_that_ends_by_itself_may_change_the_terminal() {
     assert!(after.contains(" -echo "), "{after}");
 }
 
-/// In the background the terminal belongs to another job, which may have changed it.
+/// While we are in the background, the terminal belongs to another job, which may have changed it.
 #[test]
 fn a_terminal_that_another_process_has_by_then_is_left_alone() {
     let server = Server::start();

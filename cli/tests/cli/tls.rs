@@ -85,7 +85,7 @@ fn a_server_that_wants_to_know_its_clients() {
     run(server.rlock("redis", &[], &["ls"])).failed(78, &["speaks TLS", "rediss://"]);
 }
 
-/// A plain server waits for the rest of what it takes for a line, so it is asked whether it is one. A silent one may be busy.
+/// A plain server waits for the rest of what it takes for a line, so `rlock` asks if it is plain. A silent one may be busy.
 #[test]
 fn a_port_that_speaks_no_tls() {
     let server = Server::start();
@@ -123,7 +123,7 @@ fn a_cluster_that_wants_to_know_its_clients() {
     run_in(&ALL[..1]).failed(78, &["asks for a client certificate"]);
 }
 
-/// The sentinel asks for one, and so does the master that it names.
+/// The sentinel asks for a client certificate, and so does the master that it names.
 #[test]
 fn sentinels_that_want_to_know_their_clients() {
     let server = TlsServer::start(&[]);

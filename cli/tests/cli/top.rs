@@ -26,7 +26,7 @@ fn busy(server: &Server, client: &mut Client) -> Vec<Running> {
     all
 }
 
-/// The names in the table, from above.
+/// The names in the table, from top to bottom.
 fn keys(screen: &str) -> Vec<&str> {
     let table = screen.lines().skip_while(|line| !line.starts_with("KEY"));
     let rows = table.skip(1).take_while(|line| !line.starts_with(HELP));
@@ -136,7 +136,7 @@ fn unattended_tickets_and_sessions_are_on_the_screen() {
     terminal.wait_for("unattended: session a-sessio, ticket 1, no connection");
 }
 
-/// `orders:01` to `orders:31`, each held, and waited for by one.
+/// `orders:01` to `orders:31`, each held, and with one waiter.
 fn many(server: &Server) -> Vec<Client> {
     let mut client = server.client();
     let waits = |key: &str| {
@@ -180,7 +180,7 @@ fn no_row_is_hidden_that_has_room() {
     terminal.wait_until("all of them", |screen| keys(screen) == names());
 }
 
-/// What it says is no silence.
+/// A server that refuses is not silent.
 #[test]
 fn a_server_that_refuses_for_a_while() {
     let (server, mut client) = Server::with_client();
@@ -196,7 +196,7 @@ fn a_server_that_refuses_for_a_while() {
     terminal.wait_until("it answers again", |screen| !screen.contains("refused for"));
 }
 
-/// The time of a silence begins when the server was asked, and is seen before `top` gives up. The keys go on.
+/// The silence counts from when the server was asked, and shows before `top` gives up. The keys still work.
 #[test]
 fn a_server_that_goes_away_and_comes_back() {
     let (server, mut client) = Server::with_client();
@@ -294,7 +294,7 @@ fn held_locks_are_found_bit_by_bit() {
     assert!((15..=looks).contains(&scans), "{scans} steps in {looks} looks");
     // A connection that breaks says nothing about the server.
     client.say("CLIENT KILL TYPE normal SKIPME yes");
-    // What has been seen to be free does not come back until the next round does not find it.
+    // A lock that was seen to be free must not come back before the next round, which does not find it.
     released(&mut client, "held");
     rlock_testing::wait_until("all keys were looked through again", || calls(&mut client, "rlock.queues") > looks + 40);
     running.signal("TERM");
@@ -302,7 +302,7 @@ fn held_locks_are_found_bit_by_bit() {
     let lines = place.lines("tables");
     let tables = lines.split(|line| line.is_empty()).map(|table| table.iter().any(|line| line.starts_with("held  ")));
     let changes: Vec<_> = tables.collect::<Vec<_>>().chunk_by(|one, next| one == next).map(|them| them[0]).collect();
-    // The first step may come upon it: the server begins where it likes.
+    // The first step may find it already: the server scans in an order of its choice.
     let not_yet = &changes[..changes.len().saturating_sub(2)];
     assert!(changes.ends_with(&[true, false]) && not_yet.len() <= 1, "not found yet, there, and gone: {changes:?}");
 }
@@ -439,7 +439,7 @@ fn a_batch_needs_no_terminal() {
     run(rlock(&server, &["top", "--batch", "--count", "0"])).failed(64, &["0"]);
 }
 
-/// A waiter gets the lock, and the queue is not empty: one table of all shows it.
+/// A waiter gets the lock, and the queue is not empty: one of the tables shows the grant.
 #[test]
 fn grants_per_second() {
     let (server, mut client) = Server::with_client();
@@ -466,7 +466,7 @@ fn grants_per_second() {
     running.signal("TERM");
 }
 
-/// It never ends by itself, so it must notice that the reader is gone.
+/// A batch never ends by itself, so it must notice that the reader is gone.
 #[test]
 fn a_batch_ends_with_its_reader() {
     let server = Server::start();
@@ -520,7 +520,7 @@ fn the_terminal_is_as_it_was_after_a_defect() {
     works_again(&terminal);
 }
 
-/// What is typed is shown, and the screen is not the other one.
+/// The terminal echoes what is typed, and shows its normal screen.
 fn works_again(terminal: &Terminal) {
     assert!(!terminal.screen().contains(HELP), "{}", terminal.screen());
     terminal.wait_until("the prompt", |screen| screen.trim_end().ends_with("prompt>"));

@@ -29,7 +29,7 @@ fn at_a_terminal_place_and_holder_are_shown_until_cmd_begins() {
     let terminal = Terminal::open(&server, &[]);
     terminal.enter("rlock run key -- echo done");
     terminal.wait_for("rlock: key: 3rd of 3 in line, held by web-3:4711, waiting for ");
-    // The others leave, the first of them with the lock.
+    // The other waiters leave.
     drop(before);
     terminal.wait_for("rlock: key: 1st of 1 in line, held by web-3:4711, waiting for ");
     assert_eq!(client.run(&["RLOCK.RELEASE", "key", HOLDER]).as_int(), 1);
@@ -155,7 +155,7 @@ fn in_a_long_queue_only_the_first_are_looked_at_and_many_readers_are_counted() {
     ended.said(&["key: behind the first 100 of 151 in line, held by ", " and 2 more, waiting for "]);
 }
 
-/// It waits all the same.
+/// `rlock` waits without this right, too.
 #[test]
 fn without_the_right_to_inspect_nothing_is_shown() {
     let (server, mut client) = Server::with_client();

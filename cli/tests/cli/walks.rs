@@ -28,7 +28,7 @@ const TURNS: &str = "while [ -e here ] && ! [ -e over ]; do \
     rlock run $TURNS -- sh -c 'mkdir inside && sleep 0.01 && rmdir inside && echo turn >>turns || echo two >>faults' \
     || [ $? != 76 ] || echo lost >>faults; done";
 
-/// Hosts with locks under way, and one that follows the page.
+/// Hosts with locks under way, on which the steps of the page are followed.
 struct Walk {
     hosts: Hosts,
     holder: Running,
@@ -52,7 +52,7 @@ impl Walk {
         wait_for_as_long_as(PATIENCE_WITH_SERVERS, "it holds the lock", || hosts.place.has("held"));
         let mut waiters = Vec::new();
         for (name, count) in [("first", 1), ("second", 2)] {
-            // Long enough for another one to be seen inside.
+            // Long enough for a second holder to be noticed.
             waiters.push(job(name, "sleep 0.1"));
             client.until_waiting(count);
         }
@@ -66,14 +66,14 @@ impl Walk {
         Self { hosts, holder, waiters, turns }
     }
 
-    /// The holder has what it had, and no other client has.
+    /// Checks that the holder still has the lock, and no other client has it.
     fn go_on(&mut self) {
         assert!(self.holder.is_running(), "the lock was lost");
         let [held, faults] = ["held", "faults"].map(|file| self.hosts.place.lines(file).join(","));
         assert_eq!((held.as_str(), faults.as_str()), ("holder in", ""));
     }
 
-    /// All steps of this fence.
+    /// Follows all steps of this fence.
     fn follow(&mut self, name: &str) {
         let mut above = String::new();
         for (line, remark) in steps(&fence(PAGE, &format!("sh {name}"))) {
@@ -96,7 +96,7 @@ impl Walk {
             std::fs::remove_file(hosts.place.file("name")).unwrap();
             symlink(socket, hosts.place.file("name")).unwrap();
         } else if remark == format!("until: {SUCCESSOR}") {
-            // The sentinels choose among the replicas. What the page says of its second host is said of the one that they name.
+            // The sentinels choose one of the replicas: from now on the page's second host is the one that they name.
             let mut named = None;
             hosts.until(line, |ended| {
                 let is_named = |port: u16| ended.output.contains(&port.to_string());
@@ -145,7 +145,7 @@ impl Walk {
     }
 }
 
-/// Locks of the first shard, if it is one of a cluster.
+/// Names of two locks; in a cluster, of the first shard.
 fn keys(client: &mut Client) -> [String; 2] {
     let mut slot = |name: &String| client.run(&["CLUSTER", "KEYSLOT", name]);
     let names = (0..).map(|number| format!("orders:{number}"));
@@ -167,7 +167,7 @@ fn replicated(replicas: usize, lines: &str) -> Hosts {
     hosts
 }
 
-/// One server that clients reach by a name that can be made to lead elsewhere, with so many replicas.
+/// A server with so many replicas. Clients reach it by a name that can be pointed at another server.
 fn by_name(replicas: usize, lines: &str) -> Walk {
     let hosts = replicated(replicas, lines);
     let name = hosts.place.file("name");
@@ -196,14 +196,14 @@ fn a_server_and_its_replica_are_upgraded() {
         walk.follow(name);
     }
     let mut hosts = walk.end(SUCCESSOR);
-    // It does not come back as the replica that it was.
+    // It must come back as the master, not as the replica that it was.
     hosts.all[1].restart();
     let role = |server: &Server| server.client().info("replication").find("role").unwrap().to_owned();
     assert_eq!(hosts.all.iter().map(|host| role(host.server())).collect::<Vec<_>>(), ["slave", "master"]);
 }
 
-/// Nothing is decided here but by the page: a server that a busy machine has kept waiting is not taken for dead, and what
-/// it has said of itself holds for longer.
+/// Only the page's steps cause a failover: a server that a busy machine has kept waiting is not taken for dead, and its
+/// last report stays valid for longer.
 const CALM: [&str; 3] = [
     "SENTINEL SET locks down-after-milliseconds 60000",
     "SENTINEL SET locks failover-timeout 60000",

@@ -73,7 +73,7 @@ impl Engine {
     pub(crate) fn grant_confirmed(&mut self, id: u64, confirmed: Result<(), Fault>) {
         let now = self.now;
         let Some(Attempt { state: State::Confirming { grant, renewed }, .. }) = self.attempts.get(&id) else { return };
-        // Each of its locks was renewed, the first one at that time.
+        // The earliest renewal, if each of the locks was renewed.
         let lease = renewed.iter().min_by_key(|lease| lease.after).filter(|_| renewed.len() > grant.more.len());
         let (grant, lease) = (grant.clone(), lease.copied().ok_or_else(Fault::timed_out));
         match confirmed.and(lease) {
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Its guard gets it now, if the caller still waits.
+    /// The caller gets the grant or the error, if it still waits.
     fn is_held(&mut self, id: u64, outcome: Result<Grant, Error>) {
         let now = self.now;
         let Some(attempt) = self.forget_attempt(id) else { return };

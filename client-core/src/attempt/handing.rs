@@ -66,7 +66,7 @@ impl Engine {
         let is_extension = attempt.aim != Aim::Adoption;
         let (renewed, loss) = match answer.and_then(|answer| request::yes_or_no(&answer)) {
             Ok(true) if is_extension => {
-                // If replicas have to confirm it, it counts only as long as their last confirmation.
+                // If replicas have to confirm renewals, this one does not count: none has confirmed it.
                 if self.holds.get(&hold).is_some_and(|hold| hold.replicas().is_none()) {
                     self.report(hold, Renewed::Yes(lease));
                 }
@@ -86,7 +86,7 @@ impl Engine {
         self.ends(id, Err(Error::lost(&key, loss)));
     }
 
-    /// The result for the caller. Whatever an extension achieved, its guard may be lost.
+    /// The result for the caller. If the guard of an extension is lost, the result is that loss in any case.
     pub(super) fn answer_of(&self, attempt: &Attempt, outcome: Outcome) -> Answer {
         let (Aim::Extension { guard, .. }, Some(hold)) = (attempt.aim, self.holds.get(&attempt.hold)) else {
             return Answer::Acquired(outcome);

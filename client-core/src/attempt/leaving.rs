@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// On the lane of its request, so that it cannot overtake it.
+    /// Cancels the ticket on the lane of its request, so that CANCEL cannot overtake the request.
     pub(super) fn cancels(&mut self, id: u64) {
         let errand = self.next_id();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
@@ -75,7 +75,7 @@ impl Engine {
         self.ask_node(errand, ticket.node, Asker::Attempt(id), ticket.cancel(), lane);
     }
 
-    /// The server has nothing of it in a queue any more.
+    /// The attempt is in no queue of the server any more.
     pub(super) fn withdrawn(&mut self, id: u64, cancelled: Cancelled) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         // An unknown ticket may have been granted the lock at once, or its request may still be on its way.

@@ -34,16 +34,16 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Within the time limit, once it is its turn. In the client's own thread.
+    /// Opens a connection when its turn comes, within the time limit. Runs in the client's own thread.
     pub(crate) async fn open(&self, address: &Address, thread: &Thread) -> Result<Conversation, Fault> {
-        // Never an error, since it is never closed.
+        // Never an error, since the semaphore is never closed.
         let _turn = thread.opening.acquire().await;
         let opened = timeout(self.limit, self.greet_in_its_language(address)).await;
         let opened = opened.unwrap_or_else(|_| Err(Fault::unreachable(io::ErrorKind::TimedOut.into())));
         opened.map_err(|fault| fault.at(|| address.place.to_string().into()))
     }
 
-    /// A server is silent if it does not understand a protocol, or closes the connection. So this tests whether the
+    /// A server that does not understand a protocol is silent, or closes the connection. So this tests whether the
     /// server expects TLS and got plain text, or the reverse.
     #[cfg(feature = "tls")]
     async fn greet_in_its_language(&self, address: &Address) -> Result<Conversation, Fault> {
@@ -195,7 +195,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     if addresses.peek().is_none() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     }
-    // All at once, as some may be cut off.
+    // Tries all addresses at once, as some may be out of reach.
     let (stream, _) = select_ok(addresses.map(|address| Box::pin(TcpStream::connect(address)))).await?;
     stream.set_nodelay(true)?;
     // Detects a server that disappeared, also while nothing is sent.
@@ -217,7 +217,7 @@ async fn unix_socket(_: &Path) -> Result<std::net::TcpStream, Fault> {
     Err(Fault::of_set_up("is a Unix socket, which this system cannot open: use redis:// or rediss://"))
 }
 
-/// What the server is, if it is no Redis.
+/// What the server is, if it is not Redis.
 fn what_else(heard: &[u8]) -> &'static str {
     match heard {
         [b'H', b'T', b'T', b'P', ..] | [b'<', ..] => "is not Redis, but a web server: is the port right?",

@@ -1,9 +1,9 @@
 //! Finds out where locks are, for a client of a cluster or of sentinels: when the engine needs to know, and when a
 //! sentinel publishes a change. It runs in the client's own thread for as long as the client exists.
 //!
-//! **A replaced master may not know it for seconds** (after `SENTINEL FAILOVER`, or if it was cut off), and keeps
-//! granting and renewing. The sentinels know, and notify their subscribers at once. So all are asked, and the newest answer
-//! counts, not the first.
+//! **A master may not know for seconds that it was replaced** (after `SENTINEL FAILOVER`, or if it was cut off), and keeps
+//! granting and renewing. The sentinels know, and notify their subscribers at once. So the client asks all of them, and
+//! the newest answer counts, not the first.
 
 use super::dial::{Conversation, Dialer};
 use super::thread::Thread;
@@ -27,7 +27,7 @@ pub(crate) const ASKED_AT_ONCE: usize = 8;
 /// come between replies.
 const NEWS: [&[u8]; 3] = [b"SUBSCRIBE", b"+promoted-slave", b"+switch-master"];
 
-/// How often they are asked in addition: a sentinel may have restarted, or refuse subscriptions.
+/// How often the sentinels are asked without news: a sentinel may have restarted, or refuse subscriptions.
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
 
 /// How long the others may take after the first reply: they do not all learn about a new master at the same time.
@@ -46,7 +46,7 @@ pub(crate) struct Sentinels {
     pub addresses: Vec<Address>,
     pub name: String,
     pub access: Access,
-    /// The connections to them, while those last.
+    /// The connection to each sentinel, while it lasts.
     talks: Vec<Mutex<Option<Conversation>>>,
     /// The last master that they named.
     known: std::sync::Mutex<Option<Address>>,
@@ -86,7 +86,7 @@ impl Scout {
     }
 
     /// The newest of the answers that come until shortly after the first: the first may be that of a server that was cut off
-    /// from the others and replaced. A server may be slow, and so may the next one that it names.
+    /// from the others and replaced. The limit is for two servers: one may be slow, and so may the next one that it names.
     async fn newest<K: Ord, T>(
         &self,
         asked: impl Iterator<Item = impl Future<Output = Result<(K, T), Fault>>>,
@@ -107,10 +107,10 @@ impl Scout {
     }
 }
 
-/// How new a node's view of its cluster is. A later one is greater.
+/// How new a node's view of its cluster is. A newer view is greater.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct View {
-    /// Whether the cluster works, as it sees it. A master that is cut off from most others says no, and still names itself.
+    /// Whether the node says that the cluster works. A master that is cut off from most others says no, and still names itself.
     works: bool,
     /// Grows with each failover, and with each slot that has moved.
     epoch: u64,
@@ -186,12 +186,12 @@ impl Sentinels {
         let is_silent = |fault: &Fault| fault.what == What::Silent;
         let mut named = self.named_by(scout, sentinel, &mut present).await;
         if named.as_ref().is_err_and(is_silent) {
-            // It broke since its last use.
+            // The connection broke since its last use.
             present = begin(scout, sentinel).await?;
             named = self.named_by(scout, sentinel, &mut present).await;
         }
         if !named.as_ref().is_err_and(is_silent) {
-            // Kept also if the master is down: the sentinel publishes the next one on it.
+            // Kept even if the master is down: the sentinel publishes the next master on this connection.
             *talk = Some(present);
         }
         let named = named?;
@@ -246,13 +246,13 @@ impl Sentinels {
         }
     }
 
-    /// The sentinels know that it is down, which is temporary.
+    /// The fault if the master that the sentinels know is down, which is temporary.
     fn down(&self, place: &str, how: &str) -> Fault {
         let advice = "start it, or wait for the failover; redis-cli SENTINEL CKQUORUM tells whether one comes";
         Fault::nowhere(format!("the sentinels know the master {} at {place}, and it {how}: {advice}", self.name))
     }
 
-    /// Resolves when one of them has news, or is gone. Cancel safe.
+    /// Resolves when one of the sentinels has news, or is gone. Cancel safe.
     pub(crate) async fn news(&self) {
         let mut listened: FuturesUnordered<_> = self.talks.iter().map(listen).collect();
         listened.next().await;
@@ -267,7 +267,7 @@ fn is_up(master: &HashMap<&str, &str>) -> bool {
 
 async fn begin(scout: &Scout, sentinel: &Address) -> Result<Conversation, Fault> {
     let mut talk = scout.dialer.open(sentinel, &scout.thread).await?;
-    // One that does not support RESP3, or refuses subscriptions, is only asked.
+    // A sentinel that does not support RESP3, or refuses subscriptions, is only asked.
     if scout.ask(&mut talk, &[b"HELLO", b"3"]).await.is_ok() {
         talk.say(&NEWS);
     }

@@ -146,7 +146,7 @@ impl Shared {
             return Lane::Own;
         }
         if rested > UNREAD_MAX {
-            // It may have broken unnoticed.
+            // The connection may have broken unnoticed.
             let connection = inner.engine.connection_of(key, lane);
             let socket =
                 connection.and_then(|connection| Some((connection, inner.sockets.get(&connection)?.0.clone())));
@@ -176,7 +176,7 @@ impl Shared {
         self.step_for(event, None);
     }
 
-    /// Effects that only memory needs are executed while the engine is locked, in order. Calls to other code or the
+    /// Effects that need only memory are executed in order, while the engine is locked. Calls to other code or the
     /// system come after the mutex is released.
     fn step_for(&self, event: Event<'_>, caller: Option<(CallerId, PendingReply)>) {
         let mut later = Vec::new();
@@ -323,7 +323,7 @@ impl Shared {
 
     /// Waits until the servers have replied to all background releases.
     pub(crate) async fn settle(&self) {
-        // In a fork none of it goes on.
+        // In a fork no background work goes on.
         if self.thread.is_in_this_process() {
             let (_, reply) = self.asks(Event::Settle);
             woken_safely(reply).await;
@@ -421,13 +421,13 @@ struct Driven {
     socket: Arc<Socket>,
     me: Weak<Shared>,
     is_watched: bool,
-    /// Why it ended, unless its runtime did.
+    /// Why the socket broke. `None`: its runtime ended.
     why: Option<io::Error>,
 }
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        // In a fork none of it goes on.
+        // A fork must not close the connection of its parent.
         if !self.socket.is_in_this_process() {
             return;
         }

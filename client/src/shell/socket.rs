@@ -62,14 +62,14 @@ impl Socket {
         self.has_more.notify_one();
     }
 
-    /// Writes what can be written now; the driver writes the rest. A reader finds breaks.
+    /// Writes what can be written now; the driver writes the rest. If the connection breaks, the reader notices.
     pub(crate) fn write(&self) {
         if !self.has_written() {
             self.has_more.notify_one();
         }
     }
 
-    /// Whether everything is written.
+    /// Writes what can be written now. Returns whether everything is written.
     fn has_written(&self) -> bool {
         let mut writing = lock(&self.writing);
         let added = mem::take(&mut *lock(&self.added));
@@ -99,15 +99,15 @@ impl Socket {
                     *writing = rest.to_vec();
                     return false;
                 }
-                // There is no reader left.
+                // The connection broke: the reader notices, and the rest is dropped.
                 _ => break,
             }
         }
         true
     }
 
-    /// Delivers what has come, and returns whether nothing more comes for now. `is_ended`: the end may follow; if not,
-    /// a short read was everything.
+    /// Delivers what has come, and returns whether nothing more comes for now. `is_ended`: the end of the connection may
+    /// follow a short read; otherwise a short read was everything.
     ///
     /// # Errors
     /// The connection broke.
@@ -165,7 +165,7 @@ impl Socket {
         (&self.stream).read(buffer)
     }
 
-    /// Whether no timer checks it yet; from now on one does.
+    /// Returns whether no timer checks it yet. From now on the caller's timer does.
     pub(crate) fn is_to_be_seen_to(&self) -> bool {
         !self.is_seen_to.swap(true, Relaxed)
     }
@@ -178,7 +178,7 @@ impl Socket {
         self.process.is_current()
     }
 
-    /// Its driver finds that it has ended.
+    /// Shuts the connection down. Its driver finds that it has ended.
     pub(crate) fn close(&self) {
         // Fails if it has broken already.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use std::os::fd::OwnedFd;
 
-    /// The client's own thread has others to read from.
+    /// The client's own thread has other servers to read from.
     #[test]
     fn a_server_that_sends_without_an_end_is_left_after_some_reads() {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();

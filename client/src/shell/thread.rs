@@ -18,7 +18,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Semaphore;
 
-/// So that neither a restarted server nor the thread is flooded with handshakes.
+/// How many connections are opened at a time: more would flood a restarted server, or the thread, with handshakes.
 const OPENING_MAX: usize = 8;
 
 /// It runs until the program ends, once a client was opened.
@@ -28,7 +28,7 @@ static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 pub(crate) struct Thread {
     pub(crate) runtime: Handle,
     pub(crate) alarms: Arc<Alarms>,
-    /// For tasks that open a connection there.
+    /// Limits how many tasks open a connection at a time.
     pub(super) opening: Arc<Semaphore>,
     pub(crate) process: Process,
 }
@@ -68,7 +68,7 @@ impl Thread {
     }
 
     /// # Errors
-    /// It does not run here.
+    /// The thread does not run in this process.
     pub(crate) fn check(&self, about: &[u8]) -> Result<(), Error> {
         let why = "this process was forked from the one that opened the client, and has to open one of its own";
         if self.is_in_this_process() { Ok(()) } else { Err(Error::configuration(about, why)) }

@@ -14,20 +14,20 @@ async fn locks_at(url: impl Into<String>) -> Locks {
     Locks::options().lease(LEASE).connect_to(url.into()).await.unwrap()
 }
 
-/// Another holder has it in the meantime. It is gone again when this returns.
+/// Another holder acquires the lock and releases it again.
 fn another_one_has_it(server: &Server, key: &str) {
     let mut client = server.client();
     assert_eq!(client.run(&["RLOCK.ACQUIRE", key, "another", "60000"]), Reply::Nil, "the server has forgotten all");
     assert_eq!(client.run(&["RLOCK.RELEASE", key, "another"]), Reply::Int(1));
 }
 
-/// The guards of each kind that a release treats differently.
+/// A guard of each kind that a release treats differently.
 async fn guards(locks: &Locks) -> Vec<(&'static str, Guard)> {
     let (plain, owned) = (locks.lock("plain"), locks.lock("owned").owner("job-7"));
     vec![("plain", plain.acquire().await.unwrap()), ("owned", owned.acquire().await.unwrap())]
 }
 
-/// Ends the server as an operator does. What comes next is at the same addresses.
+/// Ends the server as an operator does. The next server has the same addresses.
 fn shut_down(server: Server) -> Start {
     let port = server.port().to_string();
     server.client().send(&["SHUTDOWN", "NOSAVE"]);
@@ -36,8 +36,8 @@ fn shut_down(server: Server) -> Start {
     server.crash().options(&["--port", &port])
 }
 
-/// The release may be what finds the connection broken, or come after that was seen, and the server asked. What it finds
-/// then is not its own doing. Connections over a unix socket and over TCP break in different ways.
+/// The release may be the first to find the connection broken, or come after the client has noticed that and asked the
+/// server. In neither case did it release the lock itself. Unix sockets and TCP connections break in different ways.
 #[tokio::test]
 async fn a_release_right_after_a_break_is_no_success() {
     for is_tcp in [false, true] {
@@ -101,7 +101,7 @@ async fn a_release_that_is_lost_on_its_way_is_sent_again() {
     }
 }
 
-/// An answer that comes late is an answer: there is no doubt.
+/// A late reply is a reply: there is no doubt.
 #[tokio::test]
 async fn a_lock_that_was_taken_away_is_lost_whichever_answer_comes_first() {
     let server = Server::start();

@@ -12,7 +12,7 @@ type Acquiring = Pin<Box<dyn Future<Output = Option<Guard>> + Send>>;
 /// More steps than any of the futures takes.
 const STEPS: u32 = 60;
 
-/// So short that a drop comes between any two things that happen, in one round or another.
+/// So short that, over all rounds, a drop comes between any two events.
 const STEP: Duration = Duration::from_micros(20);
 
 /// Drops the future after that many steps. Returns whether it was ready before.
@@ -23,7 +23,7 @@ async fn dropped_after(steps: u32, mut future: Acquiring) -> bool {
             drop(guard);
             return true;
         }
-        // What it began goes on elsewhere.
+        // The work that it began goes on in other threads.
         std::thread::sleep(STEP);
         tokio::task::yield_now().await;
     }
@@ -72,7 +72,7 @@ async fn what_is_free() {
     }
 }
 
-/// Nothing is connected yet: also while connecting it may be dropped.
+/// There is no connection yet, so the future may also be dropped while the client connects.
 #[tokio::test]
 async fn a_free_lock_over_a_new_connection() {
     let server = Server::start();

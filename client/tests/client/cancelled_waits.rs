@@ -29,7 +29,7 @@ fn memory(client: &mut Client) -> i64 {
     client.info("memory").number("used_memory")
 }
 
-/// Most are dropped, and of a tenth the time is up.
+/// Most waits are dropped; a tenth of them reach their time limit.
 #[tokio::test]
 async fn ten_thousand_waits_that_end_cost_no_connection_little_memory_and_few_requests() {
     let server = Server::start();
@@ -69,7 +69,7 @@ async fn ten_thousand_waits_that_end_cost_no_connection_little_memory_and_few_re
     until_nothing_is_left(&mut client, "orders:42").await;
 }
 
-/// What is lost is the request by which the wait leaves the queue; the session lives on, and would keep the place.
+/// The request by which the wait leaves the queue is lost. The session lives on, and would keep the place.
 #[tokio::test]
 async fn a_wait_leaves_the_queue_though_the_connection_breaks_when_it_is_dropped() {
     let server = Server::start();

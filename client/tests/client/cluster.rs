@@ -6,7 +6,7 @@ use rlock_testing::network::{Order, Proxy, Sender};
 use rlock_testing::{Client, Cluster, PATIENCE, Reply, Server, text};
 use std::time::{Duration, Instant};
 
-/// Its interval is a second: no machine is so busy that this looks like a delay.
+/// A renewal is due each second: no machine is so busy that it looks like a master that delays renewals.
 const LEASE: Duration = Duration::from_secs(3);
 
 /// Longer than any failover.
@@ -26,7 +26,7 @@ fn expiry_ahead(client: &mut Client, key: &str) -> i64 {
     client.expiry(key)
 }
 
-/// Until the lease was renewed at the node that has the lock.
+/// Waits until the lease was renewed at the node that has the lock.
 async fn until_renewed(guard: &Guard, mut expiry: impl FnMut() -> i64) {
     let mut before = 0;
     until("the lock is there", || {
@@ -70,7 +70,7 @@ async fn a_lock_is_renewed_and_released_where_its_slot_has_moved() {
     assert_eq!(there.hash(&keys[0]), [(again.holder().into_owned(), "1".to_owned())]);
 }
 
-/// `[first, last, [nil, port, …]]`, and `MOVED slot :port`: the host is that of the node which says so.
+/// `[first, last, [nil, port, …]]`, and `MOVED slot :port`: the host is that of the node that sent the reply.
 #[tokio::test]
 async fn an_empty_host_means_the_node_that_replied() {
     let cluster = Cluster::start();
@@ -88,7 +88,7 @@ async fn an_empty_host_means_the_node_that_replied() {
     guard.release().await.unwrap();
 }
 
-/// The rights of docs/running.md in a cluster, and those without the state of the cluster.
+/// With the rights that docs/running.md gives in a cluster, and without the right to ask for the cluster's state.
 #[tokio::test]
 async fn without_the_right_to_ask_for_the_state_of_the_cluster_its_slots_count() {
     let cluster = Cluster::start();
@@ -119,12 +119,12 @@ async fn the_newest_view_of_the_slots_counts_not_the_first() {
     let Reply::Int(slot) = clients[1].run(&["CLUSTER", "KEYSLOT", &key]) else { panic!("no slot") };
     assert_eq!(clients[1].say(&format!("CLUSTER ADDSLOTS {slot}")), text("OK"));
     clients[1].say("CLUSTER BUMPEPOCH");
-    // The others take their time.
+    // The node with the newest view replies later.
     let far = Proxy::start().unwrap();
     far.obey(Order::Lead(cluster.masters[1].port()));
     far.obey(Order::Delay(Sender::Server, Duration::from_millis(20)));
     let seeds = [url(&cluster.masters[0]), format!("redis://127.0.0.1:{}", far.port)];
-    // On a busy machine the second answer may be too late for a look.
+    // On a busy machine the second reply may be too late for one look-up.
     let patience = Instant::now() + PATIENCE;
     loop {
         let locks = Locks::options().connect_to_cluster(seeds.clone()).await.unwrap();
@@ -223,7 +223,7 @@ async fn one_master_falls(fall: fn(&mut Server)) {
     for guard in guards {
         guard.release().await.unwrap();
     }
-    // Nor does it block later requests.
+    // The dead master does not block later requests either.
     let locks = connect(Locks::options(), &cluster).await;
     locks.lock(keys[1].as_str()).acquire().await.unwrap().release().await.unwrap();
 }
@@ -238,7 +238,7 @@ async fn a_confirmed_lock_outlives_its_frozen_master() {
     a_master_fails_over(|it| it.freeze(), |it| it.thaw()).await;
 }
 
-/// Each client is on its own, so that none learns from what another one has met.
+/// Each client is separate, so that none learns from another one.
 async fn a_master_fails_over(fall: fn(&mut Server), rise: fn(&mut Server)) {
     let mut cluster = Cluster::start_with_replicas();
     let key = cluster.key_on(0);
@@ -263,7 +263,7 @@ async fn a_master_fails_over(fall: fn(&mut Server), rise: fn(&mut Server)) {
     second.release().await.unwrap();
 }
 
-/// Replicas of the lock's former node could confirm anything.
+/// Replicas of the lock's former node would confirm, although no renewal reaches them.
 #[tokio::test]
 async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     let cluster = Cluster::start_with_replicas();
@@ -274,7 +274,7 @@ async fn a_renewal_is_confirmed_where_its_slot_has_moved() {
     let mut moving = cluster.begin_to_move(&key, 0, 1);
     moving.move_keys();
     moving.finish();
-    // Not before: Valkey moves no slot without replicas.
+    // Not frozen before: Valkey moves no slot without replicas.
     cluster.replicas[1].freeze();
     let left = guard.remaining();
     let vouched_until = Instant::now() + left;

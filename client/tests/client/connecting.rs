@@ -35,7 +35,7 @@ async fn as_a_user_and_in_a_database() {
     guard.release().await.unwrap();
 }
 
-/// A wrong address is a permanent error; behind one that was right there is another server for a while.
+/// A wrong address is a permanent error. At an address that was right, another program may be there for a while.
 #[tokio::test]
 async fn a_program_that_is_no_server_is_an_outage_only_if_a_server_was_there() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What bad input and bad servers get: an error that says what, and nothing left behind.
+//! Bad input and bad servers: the error says what is wrong, and nothing is left behind.
 
 use crate::support::{exists, locks_on, until, until_waiting, url};
 use rlock_client::{Access, Error, ErrorKind, Guard, Kind, Lock, Locks};
@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-/// By each of the three ways.
+/// The error of each of the three ways to acquire.
 async fn refusals<F, K>(lock: &Lock<F, K>) -> [Error; 3] {
     let limit = Duration::from_millis(100);
     [
@@ -42,8 +42,8 @@ async fn the_servers_own_words_are_kept() {
     assert!(!exists(&mut client, "a"));
 }
 
-/// No server is there: a lease that got further would be `Unavailable`. What else is refused, and that nothing is sent, is
-/// in clients/conformance/tests/conformance/errors.rs.
+/// There is no server: a lease that was accepted would end in `Unavailable`. The other refusals, and that nothing is sent,
+/// are in clients/conformance/tests/conformance/errors.rs.
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let options = Locks::options().lazily().patience(Duration::from_millis(1));

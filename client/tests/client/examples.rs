@@ -54,7 +54,7 @@ fn a_job_that_loses_its_lock_stops_and_writes_nothing() {
 fn a_record_of_a_later_host_is_not_overwritten() {
     let server = Server::start();
     let mut client = server.client();
-    // Above the time, which the token of this host is.
+    // Higher than this host's token, which is the time.
     client.say("HSET report token 9000000000000000 day 2030-02-01 text of-a-later-host");
     let host = Example::start("cron_once", &["2030-01-31"], &server).end();
     assert_eq!(host.success(), "refused: a later host has written already\n");
@@ -101,12 +101,12 @@ fn written(client: &mut Client) -> String {
     client.run(&["HGET", "report", "written"]).as_text().to_owned()
 }
 
-/// An example that runs. One that a test has given up on is ended.
+/// A running example. If a test gives up on it, it is killed.
 struct Example {
     process: Child,
 }
 
-/// What it left.
+/// An example that has ended.
 struct Ended {
     succeeded: bool,
     output: String,
@@ -134,7 +134,7 @@ impl Example {
             status = self.process.try_wait().expect("a process of ours");
             status.is_some()
         });
-        // What it says is little, and waits in the pipes.
+        // The output is short enough to wait in the pipes.
         let (mut output, mut errors) = (String::new(), String::new());
         self.process.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         self.process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -150,7 +150,7 @@ impl Drop for Example {
 }
 
 impl Ended {
-    /// What it said, if it went well.
+    /// The output of an example that succeeded.
     fn success(&self) -> String {
         assert!(self.succeeded, "{}", self.errors);
         self.output.clone()

@@ -17,23 +17,23 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Does it in a forked process, until that says whether it went well.
+/// Does the work in a forked process, and waits until the child reports whether it succeeded.
 ///
 /// # Panics
-/// If it did not, or has no end.
+/// If the work fails or does not end.
 fn in_a_child(work: impl FnOnce() -> bool) {
     // SAFETY: the child only does what is allowed in a forked process with no other thread, and ends without returning.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let went_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
-            // SAFETY: no destructor runs that is the parent's.
+            // SAFETY: none of the parent's destructors runs.
             unsafe { nix::libc::_exit(i32::from(!went_well)) }
         }
         ForkResult::Parent { child } => assert!(is_well(child), "the child says that it did not go well, or nothing"),
     }
 }
 
-/// Ends it if it has no end.
+/// Whether the child has succeeded. Kills a child that does not end.
 fn is_well(child: Pid) -> bool {
     let deadline = Instant::now() + rlock_testing::PATIENCE;
     loop {
@@ -55,7 +55,7 @@ fn held(server: &Server) -> (Locks, Guard) {
     (locks, guard)
 }
 
-/// Neither its locks nor new ones; calls fail at once.
+/// A child has neither its parent's locks nor new ones: calls fail at once.
 #[test]
 fn a_child_has_nothing_of_its_parents() {
     let server = Server::start();
@@ -80,13 +80,13 @@ fn a_child_has_nothing_of_its_parents() {
         assert!(here.block_on(guard.release()).unwrap_err().is_lost());
         began.elapsed() < SOON
     });
-    // Of the parent's memory nothing has changed.
+    // Nothing has changed in the parent's memory.
     let guard = guard.unwrap();
     assert!(!guard.is_lost() && exists(&mut client, "a"));
     runtime().block_on(guard.release()).unwrap();
 }
 
-/// The lock is held on by no process until another one adopts it.
+/// No living process has the lock until another one adopts it.
 #[test]
 fn what_a_process_detached_that_ended_is_adopted() {
     let server = Server::start();
@@ -148,7 +148,7 @@ fn a_child_may_have_a_client_of_its_own() {
     runtime().block_on(guard.release()).unwrap();
 }
 
-/// What is read in a runtime of the parent's is the child's too, as the system sees it.
+/// To the system, the sockets that the parent's runtime reads are the child's, too.
 #[test]
 fn a_child_that_drops_a_runtime_of_its_parents_breaks_no_connection() {
     let server = Server::start();

@@ -24,7 +24,7 @@ async fn the_wait_is_served_without(ways: &[Way]) {
     let served = timeout(TTL + SLACK, waits).await.expect("it is served in time");
     let guard = served.unwrap().unwrap();
     assert!(!guard.is_lost());
-    // The next one waits on the present connection.
+    // The next waiter waits on the current connection.
     let next = waits_for(locks.lock("orders:42"));
     until_waiting(&mut client, 1).await;
     guard.release().await.unwrap();

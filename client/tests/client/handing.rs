@@ -1,5 +1,5 @@
-//! A lock that one process detaches and another one adopts: where types differ, connections break, and futures are dropped.
-//! What the clients of all languages promise of it is in clients/conformance/tests/conformance/detached.rs.
+//! A lock that one process detaches and another one adopts, if types differ, connections break or futures are dropped.
+//! clients/conformance/tests/conformance/detached.rs has the promises of clients in all languages.
 
 use crate::proxy::Proxy;
 use crate::support::{exists, locks_on, until_nothing_is_left, url};
@@ -16,7 +16,7 @@ async fn with(lease: Duration, url: String) -> Locks {
     Locks::options().lease(lease).connect_to(url).await.unwrap()
 }
 
-/// The guards of each kind, and the keys of each.
+/// A guard of each kind, with its keys.
 async fn of_each_kind(locks: &Locks) -> Vec<(Guard, Vec<&'static str>)> {
     vec![
         (locks.lock("plain").acquire().await.unwrap(), vec!["plain"]),
@@ -63,7 +63,7 @@ async fn what_cannot_be_is_refused() {
     }
 }
 
-/// What is still held of several is released.
+/// If one of several locks is lost, the locks that are still held are released.
 #[tokio::test]
 async fn what_is_not_held_any_more_is_lost() {
     let server = Server::start();
@@ -80,7 +80,7 @@ async fn what_is_not_held_any_more_is_lost() {
     }
 }
 
-/// Whether the request is lost or its reply: it is repeated.
+/// Whether the request or its reply is lost, the client repeats the request.
 #[tokio::test]
 async fn a_connection_that_breaks_does_no_harm() {
     let server = Server::start();

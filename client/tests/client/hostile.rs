@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is read of it, and what lies in sockets and buffers.
+/// More than what the client reads, and what sockets and buffers hold.
 const SENT_MAX: usize = 32 * 1_024 * 1_024;
 
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// The answers to what names the connection.
+/// The replies to the commands that name the connection.
 const WELCOME: &[u8] = b"+OK\r\n+OK\r\n+OK\r\n";
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Hostile {
     }
 }
 
-/// Until the client hangs up.
+/// Sends until the client hangs up.
 fn talk(mut client: TcpStream, is_welcoming: bool, words: Words, sent: &AtomicUsize) -> std::io::Result<()> {
     let mut request = [0; 4_096];
     let _ = client.read(&mut request)?;
@@ -106,7 +106,7 @@ async fn a_server_that_never_ends_an_answer_is_given_up() {
     }
 }
 
-/// A fenced guard has the tokens of all its locks, or it is none.
+/// There is no fenced guard without the tokens of all its locks.
 #[tokio::test]
 async fn a_grant_without_its_tokens_is_none() {
     let words = Words { first: b"*2\r\n$-1\r\n*1\r\n:5\r\n", then: b"", pause: LIMIT };

@@ -8,7 +8,7 @@ use rlock_testing::{Client, Server, wait_until};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// More than a runtime asks by the connection that all have.
+/// More cycles than a runtime sends on the shared connection before it gets its own.
 const OFTEN: usize = 40;
 
 fn runtime() -> Runtime {
@@ -19,7 +19,7 @@ fn connections(client: &mut Client) -> usize {
     client.say("CLIENT LIST").as_text().lines().count()
 }
 
-/// Long enough for a connection to be opened; where it is not, nothing is tried.
+/// Long enough for a connection to be opened. On a slower machine the test shows nothing.
 const A_MOMENT: Duration = Duration::from_millis(5);
 
 async fn ask_often(locks: &Locks) {
@@ -28,7 +28,7 @@ async fn ask_often(locks: &Locks) {
     }
 }
 
-/// A client that was opened elsewhere, and a runtime from which it is asked often.
+/// A client that was opened in another runtime, and a runtime that has sent many requests by it.
 fn asked_often(server: &Server) -> (Locks, Runtime) {
     let locks = runtime().block_on(Locks::connect(url(server))).unwrap();
     let here = runtime();
@@ -63,7 +63,7 @@ fn a_grant_that_a_runtime_leaves_unread_is_released() {
     }
 }
 
-/// Its replies are not read there, because another call blocks it.
+/// The runtime does not read its replies, because another call blocks it.
 #[test]
 fn a_runtime_that_is_held_up_gets_its_answers_all_the_same() {
     let server = Server::start();
@@ -87,7 +87,7 @@ fn a_break_while_a_runtime_rests_says_nothing_about_the_server() {
     }
 }
 
-/// It cannot be notified of readable sockets. No request is sent on its connection before that is known.
+/// A runtime without I/O is not notified of readable sockets. The client sends no request there before it knows that.
 #[test]
 fn a_runtime_for_nothing_that_is_read_has_none() {
     let server = Server::start();
@@ -95,7 +95,7 @@ fn a_runtime_for_nothing_that_is_read_has_none() {
     let with_none = connections(&mut client);
     let locks = runtime().block_on(Locks::connect(url(&server))).unwrap();
     client.say("RLOCK.ACQUIRE taken another 600000");
-    // Whichever request it is by which it has asked often.
+    // Either an acquire or a release is the request that reaches the limit.
     for refused in [0, 1] {
         let bare = Builder::new_current_thread().build().unwrap();
         bare.block_on(async {
@@ -104,7 +104,7 @@ fn a_runtime_for_nothing_that_is_read_has_none() {
             }
             for _ in 0..OFTEN {
                 let guard = locks.lock("often").acquire().await.unwrap();
-                // Meanwhile nothing else of this runtime has its turn. Of a release it would not be known what came of it.
+                // No other task of this runtime runs meanwhile. A release that is sent there would end in doubt.
                 std::thread::sleep(A_MOMENT);
                 guard.release().await.unwrap();
             }

@@ -1,5 +1,5 @@
-//! Work that leads turn by turn. What the clients of all languages promise of that is in
-//! clients/conformance/tests/conformance/lead.rs.
+//! Work that leads turn by turn. clients/conformance/tests/conformance/lead.rs has the promises of clients in all
+//! languages.
 
 use crate::support::{until, until_nothing_is_left, url};
 use rlock_client::{Error, ErrorKind};

@@ -1,9 +1,9 @@
-//! A time limit is one for all of it: connecting, asking, waiting, and confirming what was granted. What is not done by
-//! then is done in the background.
+//! One time limit covers everything: connecting, asking, waiting, and confirming a grant. The rest is done in the
+//! background.
 //!
-//! How late a call is says little on a machine that has other things to do. So each is compared with a sleep of the same
-//! length that begins with it, and the best of several tries counts: what holds a call up for a second or two does so
-//! each time.
+//! On a busy machine the lateness of a call says little. So each call is compared with a sleep of the same length that
+//! begins with it, and the best of several tries counts: a defect that delays a call by a second or two does so each
+//! time.
 
 use crate::proxy::Proxy;
 use crate::support::{settled, until, until_nothing_is_left, url};
@@ -19,7 +19,7 @@ const LATENESS: Duration = Duration::from_millis(150);
 
 const TRIES: usize = 3;
 
-/// What came of the call, and by how much it took longer than a sleep as long as the limit.
+/// How much longer the call took than a sleep of this length, and the call's result.
 async fn lateness<T>(limit: Duration, call: impl Future<Output = T>) -> (Duration, T) {
     let began = Instant::now();
     let call = async { (call.await, began.elapsed()) };
@@ -31,10 +31,10 @@ async fn lateness<T>(limit: Duration, call: impl Future<Output = T>) -> (Duratio
     (took.saturating_sub(control), result)
 }
 
-/// Makes calls until one of them is in time. All fail.
+/// Makes calls until one of them is in time. All of them have to fail.
 ///
 /// # Panics
-/// If none is.
+/// If no call is in time.
 async fn is_kept<T>(call: impl AsyncFn() -> (Duration, Result<T, Error>)) {
     let mut all = Vec::new();
     for _ in 0..TRIES {
@@ -65,7 +65,7 @@ async fn a_connection_that_does_not_come_about_does_not_lengthen_it() {
     until_nothing_is_left(&mut client, "a").await;
 }
 
-/// A try may take as long as an answer, and that with a connection that has to be made as well.
+/// A try may take as long as a reply may, even if it has to open a connection first.
 #[tokio::test]
 async fn a_try_takes_no_longer_than_an_answer_may() {
     let server = Server::start();

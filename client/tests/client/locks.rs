@@ -1,5 +1,5 @@
-//! What a lock and its guard do in Rust alone, where nothing goes wrong. What they do in all languages is in
-//! clients/conformance/tests/conformance/locks.rs.
+//! Locks and guards where nothing goes wrong, in Rust only. clients/conformance/tests/conformance/locks.rs has the promises
+//! of clients in all languages.
 
 use crate::support::{calls, exists, locks_on, until, until_waiting, url, waits_for};
 use rlock_client::Locks;
@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Names and owners are anything that has bytes, and these are any.
+/// A name or an owner can have any type that has bytes, and any bytes.
 #[tokio::test]
 async fn names_and_owners_are_any_bytes() {
     let server = Server::start();

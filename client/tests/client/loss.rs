@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(2);
 /// Longer than a server takes to start again, on a busy machine too.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Longer than a server takes that is well.
+/// Longer than a healthy server takes to reply.
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn impatient(server: &Server) -> Locks {
@@ -38,7 +38,7 @@ async fn a_request_that_arrives_after_its_release_is_taken_back() {
     until_nothing_is_left(&mut client, "a").await;
 }
 
-/// However long the server is stalled.
+/// The request is taken back, however long the server was stalled.
 #[tokio::test]
 async fn a_request_to_a_server_that_is_frozen_for_longer_than_the_lease() {
     let server = Server::start();
@@ -68,7 +68,7 @@ async fn a_server_that_comes_back_with_its_data_has_the_lock_still() {
     assert!(!exists(&mut client, "orders:42"));
 }
 
-/// Guards that are released in each of the ways there are.
+/// A guard for each way of releasing.
 async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
     let all = [
         locks.lock("plain"),
@@ -85,7 +85,7 @@ async fn guards_of_all_kinds(locks: &Locks) -> Vec<Guard> {
     guards
 }
 
-/// Begins to release guards of all kinds, at a server that is stalled for this time.
+/// Begins to release guards of all kinds while the server stalls, for this time.
 async fn released_while_frozen(options: Options, time: Duration) -> Vec<Result<(), Error>> {
     let server = Server::start();
     let guards = guards_of_all_kinds(&options.connect_to(url(&server)).await.unwrap()).await;
@@ -99,7 +99,7 @@ async fn released_while_frozen(options: Options, time: Duration) -> Vec<Result<(
     released
 }
 
-/// The server carries out the first request when the client has given up its answer, and the next one finds nothing.
+/// The server executes the first request after the client has given up its reply, and the next request finds nothing.
 #[tokio::test]
 async fn a_release_after_a_request_without_its_reply_is_no_loss() {
     let options = Locks::options().lease(LEASE * 300).answer_timeout(SHORT).connect_timeout(SHORT);
@@ -117,7 +117,7 @@ async fn a_lease_that_ends_during_its_release_is_no_loss() {
     }
 }
 
-/// What was lost before its release stays lost, also if no server is left to answer.
+/// A lock that was lost before its release stays lost, even if no server is left to reply.
 #[tokio::test]
 async fn a_release_that_comes_too_late_is_a_loss_even_without_a_server() {
     let server = Server::start();
@@ -131,13 +131,13 @@ async fn a_release_that_comes_too_late_is_a_loss_even_without_a_server() {
     }
 }
 
-/// What is done to a server, until a guard of it is lost.
+/// Sends commands to a server, and returns why its guard is lost.
 async fn loss_by(server: &Server, trouble: &[&str]) -> Loss {
     let mut client = server.client();
     let guard = impatient(server).await.lock("orders:42").acquire().await.unwrap();
     assert!(guard.loss().is_none());
     for command in trouble {
-        // Without waiting for an answer, which a server that ends does not give.
+        // Does not wait for a reply: a server that shuts down sends none.
         client.send(&command.split(' ').collect::<Vec<_>>());
     }
     loss_of(&guard).await

@@ -1,4 +1,4 @@
-//! Tests of the client against real servers, one or more for each. Each file shows one part of what it promises.
+//! Tests of the client against real servers; each test has one or more. Each file shows a part of the client's promises.
 #![allow(clippy::unwrap_used)]
 
 #[cfg(feature = "blocking")]

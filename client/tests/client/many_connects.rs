@@ -1,5 +1,5 @@
-//! A server that accepts connections and then says nothing, as one does that has just come back and has much to load:
-//! it is not flooded.
+//! A server that accepts connections and then is silent, like a restarted server that has much to load: clients do not
+//! flood it.
 
 use rlock_client::Locks;
 use std::io::{ErrorKind, Read};
@@ -49,7 +49,7 @@ fn count(listener: &TcpListener, has_ended: &AtomicBool) -> (usize, usize) {
             return (all, most);
         }
         stream.set_nonblocking(true).unwrap();
-        // What a client has closed before it opened this one has arrived before this one.
+        // If a client closed a connection before it opened this one, the end of that one has arrived.
         open.retain_mut(is_open);
         open.push(stream);
         all += 1;

@@ -10,7 +10,7 @@ fn host_and_process() -> String {
     format!("{}:{}", host.trim(), std::process::id())
 }
 
-/// The holder is of a client that is called this: its name, a uuid, and a number.
+/// The holder consists of this client name, a uuid, and a number.
 #[track_caller]
 fn assert_begins(guard: &Guard, name: &str) {
     let holder = guard.holder();
@@ -46,7 +46,7 @@ async fn without_a_name_it_is_host_and_process() {
     if list.as_text().contains("lib-name=") {
         assert!(list.as_text().contains("lib-name=rlock-client"), "{list:?}");
     }
-    // The one on which it waits, too.
+    // The connection for waits has the name, too.
     let waits = waits_for(locks.lock("orders:42"));
     until_waiting(&mut client, 1).await;
     until_listed(&mut client, &name, 2).await;

@@ -8,7 +8,7 @@ use rlock_testing::Server;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Within a time that is longer than any patience.
+/// The error of a wait. It has to come within a time that is longer than any patience.
 async fn error_of(wait: impl Future<Output = Result<(), Error>>) -> Error {
     timeout(Duration::from_secs(15), wait).await.expect("it is reported at last").unwrap_err()
 }
@@ -43,7 +43,7 @@ async fn a_user_without_the_right_gets_an_error() {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert!(error.to_string().contains("NOPERM"), "{error}");
     assert!(error.to_string().to_lowercase().contains("rlock.events"), "{error}");
-    // What takes no wait needs no session.
+    // An acquire that does not wait needs no session.
     locks.lock("b").acquire().await.unwrap().release().await.unwrap();
 }
 

@@ -1,5 +1,5 @@
-//! One caller works, and all get its answer: where the lease ends, work panics, callers go and servers are gone. What the
-//! clients of all languages promise of it is in clients/conformance/tests/conformance/once.rs and leaders.rs.
+//! One caller works, and all get its answer: what happens if a lease ends, work panics, callers leave or servers are gone.
+//! clients/conformance/tests/conformance/once.rs and leaders.rs have the promises of clients in all languages.
 
 use crate::proxy::Proxy;
 use crate::support::{calls, exists, locks_on, settled, until, until_nothing_is_left, until_waiting, url};
@@ -167,7 +167,7 @@ async fn an_outage_is_the_outcome_of_all() {
     server.thaw();
 }
 
-/// An immediate result is not everything.
+/// The error comes at once, but the release is still under way.
 #[tokio::test]
 async fn a_client_settles_when_the_lock_of_a_refused_answer_is_free() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Re-entry: an owner that the caller chose, and what becomes of its holds when requests are lost. What its guards may take
-//! from each other is in sim/tests/world.
+//! Re-entry: an owner that the caller chose, and what happens to its holds when requests are lost. sim/tests/world tests
+//! what its guards may take from each other.
 
 use crate::proxy::{Proxy, Way};
 use crate::support::{exists, locks_on, settled, until, until_waiting, waits_for};
@@ -49,7 +49,7 @@ async fn a_writer_may_read_and_step_down() {
     assert!(!exists(&mut client, "prices"));
 }
 
-/// Of any side: of each read hold the server has a lease of its own.
+/// On any side: the server has a separate lease for each read hold.
 #[tokio::test]
 async fn an_inner_guard_does_not_shorten_the_outer_ones_lease() {
     let server = Server::start();
@@ -103,7 +103,7 @@ async fn a_wait_that_is_given_up_releases_its_own_hold() {
     assert_eq!(count(&mut client, "orders:42", "job-7"), counted(1));
 }
 
-/// To the server they are one holder, which waits once.
+/// To the server, all acquires of an owner are one holder, which waits once.
 #[tokio::test]
 async fn acquires_of_one_owner_at_the_same_time_are_granted_one_after_the_other() {
     let server = Server::start();

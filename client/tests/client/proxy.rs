@@ -18,7 +18,7 @@ pub struct Proxy {
     accepted: watch::Receiver<usize>,
 }
 
-/// What becomes of the connections up to that number.
+/// What happens to connections. Each number means the connections up to that number.
 #[derive(Clone, Copy, Default)]
 struct Trouble {
     held: usize,
@@ -29,7 +29,7 @@ struct Trouble {
     is_older: bool,
 }
 
-/// Directions that are read and silently dropped, on connections that the server keeps waiting.
+/// Directions in which bytes are read and silently dropped, on connections on which a client waits.
 #[derive(Clone, Copy, Default)]
 struct Swallowed {
     number: usize,
@@ -44,7 +44,7 @@ pub enum Way {
     Answers,
 }
 
-/// What an older module does not know, and what is sent in its place: as long, and known to none.
+/// Words that an older module does not know, and what is sent in their place: as long, and unknown to every module.
 const UNKNOWN_TO_OLDER: [(&[u8], &[u8]); 4] = [
     (b"RLOCK.ONCE", b"RLOCK.XXXX"),
     (b"RLOCK.EVENTS", b"RLOCK.XXXXXX"),
@@ -68,7 +68,7 @@ impl Proxy {
         format!("redis+unix://{}", self.directory.path().join("socket").display())
     }
 
-    /// What is sent on the connections that are there now does not arrive until [`Self::let_through`].
+    /// Requests on the current connections do not arrive until [`Self::let_through`].
     pub fn hold_back(&self) {
         self.trouble.send_modify(|trouble| trouble.held = *self.accepted.borrow());
     }
@@ -77,13 +77,13 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.held = 0);
     }
 
-    /// Nothing that is sent arrives until [`Self::let_through`], also on new connections, which are made all the same.
+    /// No request arrives until [`Self::let_through`], on new connections either; these are still accepted.
     pub fn hold_back_everything(&self) {
         self.trouble.send_modify(|trouble| trouble.held = usize::MAX);
     }
 
-    /// The present connections that the server keeps waiting drop everything in these directions. Neither side is
-    /// notified, and all other connections work.
+    /// Drops everything in these directions on the current connections on which a client waits. Neither side is notified,
+    /// and all other connections work.
     pub fn swallow_where_is_waited(&self, ways: &[Way]) {
         let [requests, answers] = [Way::Requests, Way::Answers].map(|way| ways.contains(&way));
         let swallowed = Swallowed { number: *self.accepted.borrow(), requests, answers };
@@ -100,7 +100,7 @@ impl Proxy {
         self.trouble.send_modify(|trouble| trouble.cut = *self.accepted.borrow());
     }
 
-    /// Breaks each of them with the next that is sent on it, which does not arrive.
+    /// Breaks each current connection at its next request, which does not arrive.
     pub fn cut_at_request(&self) {
         self.trouble.send_modify(|trouble| trouble.cut_at_request = *self.accepted.borrow());
     }
@@ -111,7 +111,7 @@ impl Proxy {
 struct Link {
     number: usize,
     trouble: watch::Receiver<Trouble>,
-    /// The server keeps a client waiting on it, or has.
+    /// The server keeps a client waiting on it, or has done so.
     is_waited_on: Arc<AtomicBool>,
 }
 
@@ -207,7 +207,7 @@ fn has(bytes: &[u8], word: &[u8]) -> bool {
     bytes.windows(word.len()).any(|window| window == word)
 }
 
-/// Both words are of one length, as the lengths have been sent already.
+/// Both words have the same length, because the lengths were sent already.
 fn replace(bytes: &mut [u8], word: &[u8], by: &[u8]) {
     while let Some(place) = bytes.windows(word.len()).position(|window| window == word) {
         bytes[place..place + word.len()].copy_from_slice(by);

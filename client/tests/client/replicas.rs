@@ -51,8 +51,8 @@ async fn too_few_replicas() {
     replica.thaw();
 }
 
-/// A replica that does not know of a renewal could be the master tomorrow: so only what is confirmed counts, for each guard
-/// by its own wish.
+/// A replica that does not know a renewal may become the master, so only confirmed renewals count: for each guard, by the
+/// number of replicas that it asked for.
 #[tokio::test]
 async fn a_guard_is_guaranteed_only_as_far_as_replicas_have_confirmed() {
     let (master, first) = pair();
@@ -73,7 +73,7 @@ async fn a_guard_is_guaranteed_only_as_far_as_replicas_have_confirmed() {
     drop(first);
 }
 
-/// Behind a WAIT a server answers nothing else on the same connection.
+/// While a WAIT is pending, the server replies to nothing else on the same connection.
 #[tokio::test]
 async fn many_renewals_share_one_wait_and_no_request_queues_behind_it() {
     const LOCKS: i64 = 200;
@@ -84,7 +84,7 @@ async fn many_renewals_share_one_wait_and_no_request_queues_behind_it() {
     let acquired = join_all((0..LOCKS).map(|number| async move { lock(number).acquire().await.unwrap() }));
     let guards = acquired.await;
     let (renewed, waited) = (calls(&mut client, "rlock.renew"), calls(&mut client, "wait"));
-    // Then all are renewed at once.
+    // After a break, the client renews all of them at once.
     client.say("CLIENT KILL TYPE normal SKIPME yes");
     until("all are renewed", || calls(&mut client, "rlock.renew") >= renewed + LOCKS).await;
     let waits = calls(&mut client, "wait") - waited;

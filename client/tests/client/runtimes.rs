@@ -17,12 +17,12 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A client of a runtime that has ended.
+/// A client that was opened in a runtime that has ended.
 fn opened_elsewhere(server: &Server) -> Locks {
     runtime().block_on(Locks::options().lease(LEASE).connect_to(url(server))).unwrap()
 }
 
-/// Until it was kept for three leases, as the server sees it, or is lost. This thread is in no runtime meanwhile.
+/// Waits until the server has kept the lock for three leases, or a guard is lost. Meanwhile this thread is in no runtime.
 fn until_kept_for_three_leases(server: &Server, key: &str, guards: &[Guard]) {
     let mut client = server.client();
     let end = client.time_ms() + i64::try_from(LEASE.as_millis()).unwrap() * 4;
@@ -34,7 +34,7 @@ fn until_kept_for_three_leases(server: &Server, key: &str, guards: &[Guard]) {
     assert!(exists(&mut client, key));
 }
 
-/// As a static one is in a program that calls `block_on` here and there, and in a program of tests.
+/// Uses a static client like a program that calls `block_on` in several places, or a program of tests.
 #[test]
 fn a_static_client_acquires_keeps_and_releases_whatever_has_become_of_its_runtime() {
     static LOCKS: OnceLock<Locks> = OnceLock::new();
@@ -77,7 +77,7 @@ fn a_wait_leaves_the_queue_with_its_runtime() {
     assert!(!exists(&mut client, "a"));
 }
 
-/// Each has a runtime of its own, and all have one client.
+/// Each thread has its own runtime, and all share one client.
 #[test]
 fn threads_take_turns() {
     const THREADS: usize = 4;
@@ -89,7 +89,7 @@ fn threads_take_turns() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
-                    // One that ends with this round.
+                    // This runtime ends with the round.
                     let runtime = runtime();
                     let guard = runtime.block_on(locks.lock("a").acquire()).unwrap();
                     assert!(!inside.swap(true, SeqCst), "two have the lock");
@@ -103,7 +103,7 @@ fn threads_take_turns() {
     assert!(!exists(&mut server.client(), "a"));
 }
 
-/// Tasks that block for a while each time, more of them than workers: what else there is has to wait for seconds.
+/// Tasks that block for a while each time, more of them than workers: all other tasks have to wait for seconds.
 #[test]
 fn workers_that_are_blocked_cost_no_guard() {
     const GUARDS: usize = 100;
@@ -152,7 +152,7 @@ fn requests_that_come_together_open_one_connection() {
     }
 }
 
-/// Any executor will do, and a runtime without timers.
+/// Any executor will do, even a runtime without timers.
 #[test]
 fn what_needs_a_timer_needs_no_runtime_for_it() {
     let server = Server::start();

@@ -129,7 +129,7 @@ async fn many_calls_fail_together_if_no_server_answers() {
     let limit = Duration::from_millis(500);
     let locks = connect(Locks::options().connect_timeout(limit).answer_timeout(limit), &watched).await;
     watched.servers.iter().chain(&watched.sentinels).for_each(Server::freeze);
-    // Each has to wait for no other to fail.
+    // No call waits for another one to fail.
     for round in 1..=2 {
         let tries = (0..20).map(|number| locks.lock(format!("orders:{number}")));
         let all = join_all(tries.map(|lock| async move { lock.try_acquire().await }));

@@ -1,4 +1,4 @@
-//! A program that is about to end waits until what goes on in the background is over.
+//! A program that is about to end waits until its background work is over.
 
 use crate::support::{exists, until_nothing_is_left, until_waiting, url};
 use rlock_client::Locks;

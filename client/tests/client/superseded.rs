@@ -1,8 +1,8 @@
 //! A replaced master that does not know it. `SENTINEL FAILOVER` leaves it alive, with its queue, for seconds; a stalled
 //! one wakes up as a master. Its replies to acquires, renewals and releases are true only for itself.
 //!
-//! What it did before a sentinel named another master may be forgotten, which no client can know. After that a client
-//! can, and no two clients may hold one lock: neither the present ones, nor later ones.
+//! Anything it did before a sentinel named another master may be forgotten, and no client can know that. After that a
+//! client can know, and no two clients may hold one lock: neither current clients, nor later ones.
 
 use crate::sentinel::{LEASE, connect, patient};
 use crate::support::{until, waits_for};
@@ -22,7 +22,7 @@ const SHORT_LEASE: Duration = Duration::from_secs(3);
 #[tokio::test]
 async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
     let watched = Watched::start(1);
-    // The old master lives four times as long, and the other sentinels learn of the new one so late.
+    // This lets the old master live four times as long, and the other sentinels learn of the new one as late.
     for sentinel in &watched.sentinels {
         sentinel.client().say("SENTINEL DEBUG publish-period 1500");
     }
@@ -45,7 +45,7 @@ async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
         let command = format!("SENTINEL FAILOVER {}", Watched::NAME);
         until("the failover begins", || watched.sentinels[0].client().say(&command).words() == ["OK"]).await;
         until("another one is named", || watched.master_port() == new.port()).await;
-        // Before the other sentinels know, perhaps.
+        // Perhaps before the other sentinels know the new master.
         let (newcomer, its_tasks) = begin().await;
         let mut successor = new.client();
         until("the others wait there too", || successor.figure("waiters") >= (PROGRAMS * TASKS) as i64).await;
@@ -53,8 +53,8 @@ async fn no_two_hold_a_lock_while_the_old_master_lives_on() {
         programs.push(newcomer);
         tasks.extend(its_tasks);
         until("the old one follows", || successor.info("replication").find("slave0").is_some_and(is_online)).await;
-        // Otherwise a sentinel that still takes it for a master makes it follow again, whatever was decided in the
-        // meantime.
+        // Otherwise a sentinel that still takes the old server for a master makes it follow again, whatever was decided
+        // in the meantime.
         until("all sentinels know", || watched.sentinels.iter().all(sees_a_replica)).await;
     }
     tasks.iter().for_each(JoinHandle::abort);
@@ -71,7 +71,7 @@ fn is_online(replica: &str) -> bool {
     replica.contains("state=online")
 }
 
-/// The clients that believe they hold the lock, and what was seen of that.
+/// The guards that claim the lock now, and what was seen of them so far.
 #[derive(Default)]
 struct Seen {
     inside: Vec<Arc<Guard>>,
@@ -84,7 +84,7 @@ struct Seen {
 fn work(lock: Lock, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
-            // What was granted a moment ago may be lost by a failover.
+            // Acquire may fail: a failover may lose a grant of a moment ago.
             let Ok(guard) = lock.acquire().await else { continue };
             let guard = Arc::new(guard);
             seen.lock().unwrap().enter(&guard);
@@ -112,10 +112,10 @@ impl Seen {
 async fn a_grant_of_a_master_that_was_replaced_meanwhile_counts_for_nothing() {
     let watched = Watched::start(1);
     let [old, new] = &watched.servers[..] else { unreachable!("two servers") };
-    // So long that a grant need not be renewed before the caller gets it.
+    // The lease is so long that a grant need not be renewed before the caller gets it.
     let locks = connect(patient().lease(LEASE * 40).answer_timeout(PATIENCE), &watched).await;
     let held = locks.lock("orders:41").replicas(1, LEASE).acquire().await.unwrap();
-    // Before the client can have renewed it there.
+    // Read before the client can have renewed the lease on the new master.
     let expiry = new.client().expiry("orders:41");
     old.freeze();
     let asks = waits_for(locks.lock("orders:42"));

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 
-/// How much later something may be than its bound, as other tests use the machine too.
+/// How late something may be, because other tests use the machine too.
 pub const SLACK: Duration = Duration::from_secs(2);
 
 pub fn url(server: &Server) -> String {
@@ -21,10 +21,10 @@ pub async fn locks_on(server: &Server) -> Locks {
     Locks::connect(url(server)).await.unwrap()
 }
 
-/// Looks again and again until the condition holds, while other tasks go on.
+/// Checks again and again until the condition holds, while other tasks go on.
 ///
 /// # Panics
-/// If it does not in time.
+/// If the condition does not hold in time.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
@@ -44,7 +44,7 @@ pub fn calls(client: &mut Client, command: &str) -> i64 {
     line.split(['=', ',']).nth(1).and_then(|calls| calls.parse().ok()).unwrap()
 }
 
-/// Has a task of its own wait for the lock.
+/// Waits for the lock in a new task.
 pub fn waits_for(lock: Lock) -> JoinHandle<Result<Guard, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
@@ -57,12 +57,12 @@ pub async fn settled(locks: &Locks) {
     tokio::time::timeout(PATIENCE, locks.settle()).await.expect("everything is released");
 }
 
-/// Until so many wait on the server.
+/// Waits until this many waiters are on the server.
 pub async fn until_waiting(client: &mut Client, count: i64) {
     until(&format!("{count} wait"), || client.figure("waiters") == count).await;
 }
 
-/// Until the lock has neither a holder nor waiters.
+/// Waits until the lock has neither a holder nor waiters.
 pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
     until("no waiter and no holder is left", || client.figure("waiters") == 0 && !exists(client, key)).await;
 }
@@ -70,7 +70,7 @@ pub async fn until_nothing_is_left(client: &mut Client, key: &str) {
 /// A client that keeps trying to get a lock that another client holds.
 pub struct Rival(JoinHandle<()>);
 
-/// Begins to try for the lock. It must not succeed before the guard is lost.
+/// Begins to try for the lock. No try may succeed before the guard is lost.
 pub fn rival_of(guard: &Guard, lock: Lock) -> Rival {
     let lost = guard.lost();
     Rival(tokio::spawn(async move {
@@ -97,7 +97,7 @@ impl Rival {
     }
 }
 
-/// As the simplest executor does.
+/// Runs a future as the simplest executor does.
 pub fn block_on_by_hand<T>(work: impl Future<Output = T>) -> T {
     struct Unparks(thread::Thread);
     impl Wake for Unparks {

@@ -9,7 +9,7 @@ fn trusting(pem: &str) -> Options {
     Locks::options().certificates(certificates)
 }
 
-/// That clients with certificates are known by them, `cli/tests/cli/tls.rs` shows.
+/// `cli/tests/cli/tls.rs` shows that clients with certificates are known by them.
 #[tokio::test]
 async fn certificates_of_the_programs_own() {
     // A server that was built without TLS has no such setting.

@@ -22,7 +22,7 @@ const STEPS: usize = 1_000;
 /// Soon enough for a thousand of them.
 const SHORT: Duration = Duration::from_millis(150);
 
-/// What the work has done. The guard does not care whether it can be sent to another thread.
+/// What the work has done. The work cannot be sent to another thread, and the guard does not require that.
 #[derive(Default)]
 struct Record {
     taken: Cell<usize>,
@@ -37,7 +37,7 @@ async fn run(
     record: &Record,
     mut step: impl FnMut(usize),
 ) -> Result<(), Error> {
-    // One for each look: asked for the first time, it has no earlier answer to give.
+    // One future for each check: on its first poll a future has no earlier result to repeat.
     let looks: Vec<_> = (0..steps).map(|_| guard.lost()).collect();
     let work = async {
         let mut is_known = false;
@@ -98,7 +98,7 @@ async fn no_step_is_taken_after_a_stall_that_was_longer_than_the_lease() {
     }
 }
 
-/// Its result is worth nothing then: another client may have had the lock in the meantime.
+/// The work's result is then worth nothing: another client may have had the lock in the meantime.
 #[tokio::test]
 async fn work_that_ends_after_the_loss_is_a_loss() {
     let server = Server::start();
@@ -111,7 +111,7 @@ async fn work_that_ends_after_the_loss_is_a_loss() {
     assert_eq!(worked.unwrap_err().loss(), Some(Loss::NotHeld), "the release has shown it");
 }
 
-/// It may borrow, need not be sent to another thread, and its result is any.
+/// The work may borrow, need not be sendable to another thread, and may have any result.
 #[tokio::test]
 async fn the_result_of_the_work_is_returned_and_the_lock_is_free() {
     let server = Server::start();
@@ -127,14 +127,14 @@ async fn the_result_of_the_work_is_returned_and_the_lock_is_free() {
     assert_eq!(result.await.unwrap(), "done");
     assert_eq!(count.get(), 1);
     assert!(!exists(&mut client, "a"));
-    // The work's own error is a result as any other.
+    // The work's own error is a result like any other.
     let guard = locks.lock("a").acquire().await.unwrap();
     let result: Result<Result<(), &str>, Error> = guard.run(async { Err("out of stock") }).await;
     assert_eq!(result.unwrap(), Err("out of stock"));
     assert!(!exists(&mut client, "a"));
 }
 
-/// Reports when it is dropped whether the lock is held then, and for long enough to be released in the meantime.
+/// When dropped, waits long enough for the lock to be released, and reports whether the lock is still held.
 struct Last {
     client: Client,
     was_held: Arc<AtomicBool>,
@@ -171,7 +171,7 @@ async fn dropped_work_ends_before_the_lock_is_released() {
     }
 }
 
-/// The same for work that is dropped because the lock is lost: another client may have it then, and keeps it.
+/// The same for work that is dropped because the lock is lost: another client may have the lock then, and keeps it.
 #[tokio::test]
 async fn work_is_dropped_before_its_loss_is_reported() {
     let server = Server::start();

@@ -1,7 +1,7 @@
-//! What the clients for Python and Node.js have in common: a client's settings, a lock and its terms as plain values, since
-//! such languages have no types for them; and one word for each way in which it can fail.
+//! What the clients for Python and Node.js share: a client's settings, a lock and its terms as plain values, since those
+//! languages have no types for them; and one word for each kind of failure.
 //!
-//! Everything else is [`rlock_client`]'s. Nothing here knows of an interpreter.
+//! Everything else is in [`rlock_client`]. Nothing here knows of an interpreter.
 
 use rlock_client::{Access, Begun, Certificates, Error, ErrorKind, Guard, Identity, Lock, Locks, Reply, Unfenced};
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub enum Place {
     },
 }
 
-/// The settings of a client. What is not given is as [`rlock_client::Options`] has it.
+/// The settings of a client. A setting that is not given has the default of [`rlock_client::Options`].
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub name: Option<String>,
@@ -34,13 +34,13 @@ pub struct Settings {
     pub authorities: Option<Vec<u8>>,
     pub certificate: Option<Vec<u8>>,
     pub key: Option<Vec<u8>>,
-    /// Connects with the first request, which then tries for its own `wait` or the client's patience.
+    /// Connects when the first request is made, and tries for that request's `wait` or the client's patience.
     pub lazily: bool,
 }
 
 impl Settings {
     /// # Errors
-    /// As the client's own ways to connect.
+    /// Those of the client's own ways to connect.
     pub async fn connect(self, place: Place) -> Result<Locks, Error> {
         let mut options = Locks::options();
         if self.lazily {
@@ -80,7 +80,7 @@ impl Settings {
     }
 }
 
-/// What is to be held.
+/// What to acquire.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     Lock(Vec<u8>),
@@ -90,34 +90,34 @@ pub enum Wanted {
     All(Vec<Vec<u8>>),
 }
 
-/// How it is to be held.
+/// How to acquire it.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// How long it may take. Zero: it is tried once. None: forever.
+    /// How long it may take. Zero: try once. None: forever.
     pub wait: Option<Duration>,
-    /// None: the client's.
+    /// None: the client's lease.
     pub lease: Option<Duration>,
     /// The lease, if one is given, is not renewed.
     pub fixed: bool,
     pub fenced: bool,
-    /// Of a single lock.
+    /// For a single lock only.
     pub owner: Option<Vec<u8>>,
     pub max_waiters: Option<u32>,
-    /// How many replicas have to confirm it, and within which time.
+    /// How many replicas have to confirm it, and within what time.
     pub replicas: Option<(usize, Duration)>,
 }
 
-/// What is held, and its fencing tokens, if it was to have some: one, or one for each of several locks.
+/// A hold, and its fencing tokens if it is fenced: one, or one for each of several locks.
 #[derive(Debug)]
 pub struct Held {
     pub guard: Guard,
     pub tokens: Vec<u64>,
 }
 
-/// Acquires what is wanted. That it was not free in time is an error, too.
+/// Acquires what is wanted. If it was not free in time, that is an error, too.
 ///
 /// # Cancel safety
-/// Dropped, it leaves neither a waiter nor a hold behind.
+/// If the future is dropped, neither a waiter nor a hold stays behind.
 ///
 /// # Errors
 /// As [`Lock::acquire_timeout`].
@@ -135,7 +135,7 @@ pub async fn acquire(locks: Locks, wanted: Wanted, terms: Terms) -> Result<Held,
     }
 }
 
-/// Detaches what is held, for another process to adopt within that time, or within a whole lease.
+/// Detaches the hold: another process can adopt it within that time, by default within a whole lease.
 ///
 /// # Errors
 /// As [`Guard::detach_within`].
@@ -149,10 +149,10 @@ pub fn detach(
     }
 }
 
-/// Goes on with what another process has [detached](Guard::detach).
+/// Adopts a hold that another process has [detached](Guard::detach).
 ///
 /// # Cancel safety
-/// Dropped, the lock stays as it is until its lease ends.
+/// If the future is dropped, the lock stays as it is until its lease ends.
 ///
 /// # Errors
 /// As [`Locks::adopt`].
@@ -162,24 +162,24 @@ pub async fn adopt(locks: Locks, text: Vec<u8>) -> Result<Held, Error> {
     Ok(Held { guard: guard.unfenced(), tokens })
 }
 
-/// How an answer is asked for.
+/// A request for an answer.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     pub key: Vec<u8>,
     /// For how long the answer is kept.
     pub keep: Duration,
-    /// How long it may take. Zero: it is tried once. None: forever.
+    /// How long it may take. Zero: try once. None: forever.
     pub wait: Option<Duration>,
-    /// None: the client's.
+    /// None: the client's lease.
     pub lease: Option<Duration>,
     pub max_waiters: Option<u32>,
 }
 
-/// The answer, or the lead: a leader does the work, and ends it by [`Lead::answer`](rlock_client::Lead::answer) or
+/// The answer, or the lead. A leader does the work, then calls [`Lead::answer`](rlock_client::Lead::answer) or
 /// [`Lead::give_up`](rlock_client::Lead::give_up).
 ///
 /// # Cancel safety
-/// Dropped, it leaves neither a waiter nor a hold behind.
+/// If the future is dropped, neither a waiter nor a hold stays behind.
 ///
 /// # Errors
 /// As [`Once::begin`](rlock_client::Once::begin).
@@ -222,7 +222,7 @@ async fn waited<F, K>(lock: Lock<F, K>, wait: Option<Duration>) -> Result<Guard<
     }
 }
 
-/// Whether [`acquire`] would have to wait now: the server is asked, and any client counts as a holder.
+/// Asks the server whether [`acquire`] would have to wait now. Any client counts as a holder.
 ///
 /// # Errors
 /// As [`Locks::command`].
@@ -251,7 +251,7 @@ fn holders(reply: &Reply) -> Option<i64> {
     })
 }
 
-/// The word for what has failed: the same in all languages.
+/// The word for the kind of failure: the same in all languages.
 #[must_use]
 pub fn word(error: &Error) -> &'static str {
     match error.kind() {

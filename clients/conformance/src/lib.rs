@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// All words that an error may be.
+/// All words for errors.
 const WORDS: [&str; 16] = [
     "busy",
     "lost",
@@ -37,14 +37,14 @@ const WORDS: [&str; 16] = [
 /// All reasons for which a lock may be lost.
 const REASONS: [&str; 4] = ["not-held", "overwritten", "not-renewed", "ended"];
 
-/// How many of its last complaints are shown when something fails.
+/// How many of the adapter's last complaints are shown when something fails.
 const COMPLAINTS_SHOWN: usize = 20;
 
-/// A line of the adapter's.
+/// A line that the adapter has written.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub what: Saying,
-    /// When the line had come.
+    /// When the line came.
     pub at: Instant,
     pub at_unix_ms: i64,
 }
@@ -64,7 +64,7 @@ pub enum Saying {
     Ended {
         id: u64,
     },
-    /// What is held by that name is lost.
+    /// The hold of that name is lost.
     Lost {
         held: String,
         reason: Option<String>,
@@ -78,11 +78,11 @@ pub struct Failure {
     pub word: String,
     /// Why it is lost, if it is.
     pub reason: Option<String>,
-    /// What the client says of it.
+    /// The client's text.
     pub text: String,
 }
 
-/// How long something was still guaranteed at some time after the question.
+/// For how long a hold was still guaranteed at some time after the question.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub asked_at_unix_ms: i64,
@@ -108,15 +108,15 @@ struct Heard {
 #[derive(Default)]
 struct All {
     said: Vec<Said>,
-    /// Why nothing can be said any more.
+    /// Why the adapter can say nothing more.
     end: Option<String>,
     complaints: usize,
     last_complaints: VecDeque<String>,
 }
 
 impl Adapter {
-    /// Starts the adapter by this command, as a shell reads it in the project's first directory. The command has to
-    /// become the client's own process, since it is this process that is frozen and killed.
+    /// Starts the adapter by this command, as a shell reads it in the project's root directory. The command has to
+    /// become the client's own process, since the suite freezes and kills this process.
     ///
     /// # Panics If it cannot be started.
     #[must_use]
@@ -144,7 +144,7 @@ impl Adapter {
     /// # Panics
     /// If the adapter takes no more.
     pub fn ask(&self, mut request: Value) -> u64 {
-        // Numbers go out in their order.
+        // Requests are sent in the order of their numbers.
         let mut input = lock(&self.input);
         let id = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         request["id"] = json!(id);
@@ -153,7 +153,7 @@ impl Adapter {
         id
     }
 
-    /// The first line that is looked for, which may have come before.
+    /// The first line that `find` accepts, which may have come before.
     ///
     /// # Panics
     /// If it does not come in this time, or cannot come any more.
@@ -161,10 +161,10 @@ impl Adapter {
         self.until_heard(what, limit, |said| said.iter().find_map(&find))
     }
 
-    /// The same, by everything that was said.
+    /// The same, for a `find` that gets all lines so far.
     ///
     /// # Panics
-    /// As that one.
+    /// As [`until_said`](Self::until_said).
     pub fn until_heard<T>(&self, what: &str, limit: Duration, find: impl Fn(&[Said]) -> Option<T>) -> T {
         let deadline = Instant::now() + limit;
         let mut all = lock(&self.heard.all);
@@ -194,7 +194,7 @@ impl Adapter {
         })
     }
 
-    /// The same, in any time that is not far too long.
+    /// The same, within the time that all tests wait.
     ///
     /// # Panics
     /// If it does not come.
@@ -208,7 +208,7 @@ impl Adapter {
         self.answer(self.ask(request))
     }
 
-    /// Begins to acquire what is then held by that name, and returns the request's number.
+    /// Begins to acquire a lock, to be held by that name, and returns the request's number.
     pub fn wants(&self, held: &str, mut lock: Value) -> u64 {
         lock["do"] = json!("acquire");
         lock["held"] = json!(held);
@@ -228,7 +228,7 @@ impl Adapter {
     }
 
     /// # Panics
-    /// If it does not know of what is held.
+    /// If the adapter does not know the hold.
     pub fn look(&self, held: &str) -> Look {
         let asked_at_unix_ms = rlock_testing::unix_ms();
         let look = self.asks(json!({"do": "look", "held": held})).expect("it has been acquired");
@@ -238,30 +238,30 @@ impl Adapter {
         Look { asked_at_unix_ms, is_lost, remaining_ms }
     }
 
-    /// The news of all the times that the work of that request began or ended, in their order.
+    /// All news that the work of that request began or ended, in their order.
     pub fn turns(&self, of: u64) -> Vec<Said> {
         turns(&lock(&self.heard.all).said, of)
     }
 
-    /// Until the work of that request has begun or ended so many times in all.
+    /// Waits until the work of that request has begun or ended so many times in all.
     ///
     /// # Panics
-    /// If it does not in this time.
+    /// If that does not happen in this time.
     pub fn until_turned(&self, limit: Duration, of: u64, times: usize) -> Said {
         let what = format!("the work of request {of} has begun or ended {times} times");
         let found = self.until_heard(&what, limit, |said| {
             let turn = turns(said, of).get(times.checked_sub(1)?).cloned();
-            // After its answer there is no more news of it.
+            // After the answer to a request there is no more news of it.
             let answer = || said.iter().find(|it| matches!(it.what, Saying::Answer { id, .. } if id == of)).cloned();
             turn.map(Ok).or_else(|| answer().map(Err))
         });
         found.unwrap_or_else(|answer| panic!("{}: in vain until {what}: {answer:?}", self.name))
     }
 
-    /// Waits until the loss of what it holds by that name is reported.
+    /// Waits until the adapter reports the loss of that hold.
     ///
     /// # Panics
-    /// If it is not.
+    /// If it does not.
     pub fn until_lost(&self, held: &str) -> Said {
         let is_it = |said: &Said| matches!(&said.what, Saying::Lost { held: lost, .. } if lost == held);
         self.until_said(&format!("{held} is lost"), PATIENCE, |said| is_it(said).then(|| said.clone()))
@@ -277,12 +277,12 @@ impl Adapter {
         lock(&self.heard.all).complaints
     }
 
-    /// Stops its process where it is.
+    /// Suspends its process.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// Lets it go on.
+    /// Resumes its process.
     pub fn thaw(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -294,7 +294,7 @@ impl Adapter {
         let _ = process.wait();
     }
 
-    /// Ends its input, and returns how it ended, if it does in this time.
+    /// Ends its input, and returns how its process ended, if it ended in this time.
     pub fn end(&self, limit: Duration) -> Option<ExitStatus> {
         *lock(&self.input) = None;
         let deadline = Instant::now() + limit;
@@ -353,7 +353,7 @@ impl Heard {
 }
 
 impl All {
-    /// Whether that may be said now.
+    /// Checks whether the protocol allows that line now.
     fn check(&self, what: Saying, asked: u64) -> Result<Saying, &'static str> {
         let is_answered =
             |wanted| self.said.iter().any(|it| matches!(&it.what, Saying::Answer { id, .. } if *id == wanted));
@@ -416,7 +416,7 @@ fn understood(line: &str) -> Result<Saying, &'static str> {
     Ok(Saying::Answer { id: id.ok_or("it has no number")?, answer })
 }
 
-/// A scenario that has failed elsewhere changes nothing here.
+/// A panic of another thread that held the mutex changes nothing here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

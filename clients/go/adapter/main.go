@@ -1,6 +1,6 @@
 // The adapter by which the suite of clients/conformance drives this client: it reads requests from its standard input,
-// a JSON object a line, and writes answers and news to its standard output. Each request is seen to by a goroutine of
-// its own.
+// a JSON object a line, and writes answers and news to its standard output. A goroutine of its own
+// serves each request.
 package main
 
 import (
@@ -107,7 +107,7 @@ func main() {
 	}
 }
 
-// prepare does at once what later requests rest on.
+// prepare does at once what later requests depend on.
 func (a *adapter) prepare(r *request) func() (object, error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -342,7 +342,7 @@ func withReason(line object, err error) object {
 	return line
 }
 
-// word is the suite's for an error. What is more than one thing is the first of these.
+// word is the suite's word for an error. An error of several kinds gets the first of these words.
 func word(err error) string {
 	for _, it := range []struct {
 		kind error

@@ -29,7 +29,7 @@ func Start(t testing.TB, options ...string) string {
 	server := exec.Command(program, append([]string{"dev", "--port", "0", "--until-eof"}, options...)...)
 	var complaints bytes.Buffer
 	server.Stderr = &complaints
-	// Its end, which comes with that of the test's process too, ends the server.
+	// The server ends when its input ends, so also when the test's process does.
 	input, err := server.StdinPipe()
 	must(t, err)
 	output, err := server.StdoutPipe()

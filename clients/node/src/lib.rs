@@ -1,12 +1,12 @@
-//! rlock-client as Node.js sees it: numbers for calls, and one function that gets the outcome of each. JavaScript makes the
+//! rlock-client for Node.js: each call has a number, and one function gets the outcome of each call. JavaScript makes the
 //! public API from that.
 //!
-//! **A call is begun in JavaScript's own thread**, which so writes the request there and then, **and goes on in another one**,
-//! one for all workers of the process. That thread holds nothing of theirs: an outcome is put into its worker's queue, and a
-//! worker that has ended takes nothing from it any more.
+//! **A call begins in JavaScript's own thread**, which writes the request at once, **and goes on in another thread**, one for
+//! all workers of the process. That thread holds nothing of the workers: it puts an outcome into the worker's queue, and a
+//! worker that has ended takes nothing from its queue any more.
 //!
-//! **What is held stays here** until JavaScript releases it or its worker ends. In a JavaScript object, the garbage collector
-//! would release the locks of a program that has forgotten the object, and still does what they protect.
+//! **Holds stay here** until JavaScript releases them or their worker ends. If they were in JavaScript objects, the garbage
+//! collector would release the locks of a program that has forgotten the object and still does what they protect.
 
 use napi::bindgen_prelude::{Buffer, FnArgs, Object};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking};
@@ -22,11 +22,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-/// The call; the word for what failed, or none; its text, or else the holder; the fencing tokens; of a loss its reason; the
-/// answer of [`Client::once`].
+/// The call; the word for the failure, or none; the failure's text, or else the holder; the fencing tokens; the reason of a
+/// loss; the answer of [`Client::once`].
 type CallbackArguments = FnArgs<(i64, Option<&'static str>, String, Vec<f64>, Option<&'static str>, Option<Buffer>)>;
 
-/// It keeps no process alive.
+/// The callback does not keep the process alive.
 type Callback = ThreadsafeFunction<CallbackArguments, (), CallbackArguments, Status, false, true>;
 
 #[napi]
@@ -40,25 +40,25 @@ struct Shared(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     locks: Option<Locks>,
-    /// Dropped in JavaScript's thread alone, which may end its own side of it at any time.
+    /// Dropped only in JavaScript's thread, which may end its own side of the callback at any time.
     callback: Option<Callback>,
-    /// Calls that wait and hold nothing yet, and what is held, with the wait for its loss.
+    /// Calls that still wait, without a hold; and holds, each with the task that waits for its loss.
     calls: HashMap<i64, (JoinHandle<()>, Option<Kept>)>,
 }
 
-/// What a call has got and JavaScript holds.
+/// A hold that a call has got for JavaScript.
 enum Kept {
     Guard(Guard),
     Lead(Lead),
 }
 
-/// What a call has got.
+/// What a call has got: a hold with its tokens, or an answer.
 enum Obtained {
     Kept(Kept, Vec<u64>),
     Answer(Vec<u8>),
 }
 
-/// What JavaScript gets of a call that has succeeded.
+/// What JavaScript gets from a call that has succeeded.
 #[derive(Default)]
 struct News {
     text: String,
@@ -85,13 +85,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Reports when it is granted or has failed; and again when what was granted is lost.
+    /// Reports the grant or the failure; and after a grant, later, the loss.
     #[napi(catch_unwind)]
     pub fn acquire(&self, call: i64, kind: String, names: Vec<Buffer>, limit: u32, terms: Object) -> Result<()> {
         self.obtain(call, acquire(self.locks()?, wanted(&kind, names, limit), terms_of(&terms)?))
     }
 
-    /// Goes on with what another client has detached; reports as [`acquire`](Self::acquire).
+    /// Adopts a hold that another client has detached. Reports as [`acquire`](Self::acquire) does.
     #[napi(catch_unwind)]
     pub fn adopt(&self, call: i64, text: String) -> Result<()> {
         self.obtain(call, adopt(self.locks()?, text.into_bytes()))
@@ -110,7 +110,7 @@ impl Client {
         self.obtain(call, once(self.locks()?, asked))
     }
 
-    /// Ends the lead of an earlier call by this answer.
+    /// Ends the lead of an earlier call with this answer.
     #[napi(catch_unwind)]
     pub fn answer(&self, call: i64, of: i64, value: Buffer) -> Result<()> {
         let (shared, led) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
@@ -131,13 +131,13 @@ impl Client {
         Ok(())
     }
 
-    /// Neither waited for nor held any more, without a report.
+    /// Gives up the call, or drops its hold, without a report.
     #[napi(catch_unwind)]
     pub fn forget(&self, call: i64) {
         self.shared.forget(call);
     }
 
-    /// Releases what an earlier call has got. `worked`: as [`Guard::run`] does at its end.
+    /// Releases the hold of an earlier call. `worked`: as [`Guard::run`] does at its end.
     #[napi(catch_unwind)]
     pub fn release(&self, call: i64, of: i64, worked: bool) -> Result<()> {
         let (shared, held) = (self.shared.clone(), self.shared.inner().calls.remove(&of));
@@ -157,7 +157,7 @@ impl Client {
         Ok(())
     }
 
-    /// Detaches what an earlier call has got, and reports the text by which it is adopted. If it fails, that is held as before.
+    /// Detaches the hold of an earlier call, and reports the text for [`adopt`](Self::adopt). If it fails, the hold goes on.
     #[napi(catch_unwind)]
     pub fn detach(&self, call: i64, of: i64, within: Option<f64>) -> Result<()> {
         let shared = self.shared.clone();
@@ -173,19 +173,19 @@ impl Client {
         Ok(())
     }
 
-    /// How long what this call has got is guaranteed.
+    /// For how many ms the hold of this call is guaranteed.
     #[napi(catch_unwind)]
     pub fn remaining(&self, call: i64) -> f64 {
         self.shared.inner().guard(call).map_or(0.0, |guard| guard.remaining().as_secs_f64() * 1e3)
     }
 
-    /// Why what this call has got is lost, if it is: the reason's word, and its text.
+    /// Why the hold of this call is lost, if it is: the reason's word, and its text.
     #[napi(catch_unwind)]
     pub fn loss(&self, call: i64) -> Option<Vec<String>> {
         self.shared.inner().guard(call)?.loss().map(|why| vec![why.word().to_owned(), why.to_string()])
     }
 
-    /// Gives up and releases everything. Reports when the servers have replied, or that time is over.
+    /// Gives up and releases everything. Reports when the servers have replied, or when the time `limit` is over.
     #[napi(catch_unwind)]
     pub fn close(&self, call: i64, limit: f64) -> Result<()> {
         let (shared, (locks, tasks)) = (self.shared.clone(), self.shared.inner().forget_all());
@@ -228,7 +228,7 @@ impl Client {
             let (holder, lost) = (kept.guard().holder().into_owned(), kept.guard().lost());
             match shared.inner().calls.get_mut(&call) {
                 Some((_, place)) => *place = Some(kept),
-                // It was given up in this very moment.
+                // The call was given up in this very moment.
                 None => return,
             }
             shared.report(call, Ok(News { text: holder, tokens, answer: None }));
@@ -240,7 +240,7 @@ impl Client {
     }
 }
 
-/// It was closed, or its worker has ended.
+/// The client was closed, or its worker has ended.
 impl Drop for Client {
     fn drop(&mut self) {
         let mut inner = self.shared.inner();
@@ -254,7 +254,7 @@ impl Inner {
         self.calls.get(&call)?.1.as_ref().map(Kept::guard)
     }
 
-    /// What is dropped is released.
+    /// Drops all holds, which releases them.
     fn forget_all(&mut self) -> (Option<Locks>, Vec<JoinHandle<()>>) {
         let tasks: Vec<_> = self.calls.drain().map(|(_, (task, _))| task).collect();
         tasks.iter().for_each(JoinHandle::abort);
@@ -273,18 +273,18 @@ impl Shared {
         }
     }
 
-    /// Of a call that holds nothing.
+    /// Ends a call that holds nothing.
     fn end(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
         self.inner().calls.remove(&call);
         self.report(call, outcome);
     }
 
-    /// In the order in which it is called.
+    /// JavaScript gets the reports in the order of these calls.
     fn report(&self, call: i64, outcome: std::result::Result<News, rlock_client::Error>) {
         let reason = outcome.as_ref().err().and_then(rlock_client::Error::loss).map(|loss| loss.word());
         let (word, News { text, tokens, answer }) =
             outcome.map_or_else(|error| (Some(word(&error)), error.to_string().into()), |news| (None, news));
-        // They are microseconds, far below 2^53.
+        // Tokens are in microseconds, far below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let tokens = tokens.iter().map(|token| *token as f64).collect();
         if let Some(callback) = &self.inner().callback {
@@ -323,7 +323,7 @@ impl From<String> for News {
     }
 }
 
-/// Where calls go on.
+/// The thread in which calls go on.
 fn thread() -> Result<Handle> {
     static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
     let mut present = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -337,7 +337,7 @@ fn thread() -> Result<Handle> {
     Ok(present.insert(thread).clone())
 }
 
-/// What is to be sent is sent there and then: the process may be about to end, and no other thread has to be woken for it.
+/// Sends the request here and now: the process may be about to end, and no other thread has to be woken for it.
 fn begun<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<impl Future<Output = T> + Send + 'static> {
@@ -360,7 +360,7 @@ fn wanted(kind: &str, names: Vec<Buffer>, limit: u32) -> Wanted {
     }
 }
 
-/// JavaScript has seen to it that it is one.
+/// JavaScript has checked that this is a duration.
 fn duration(milliseconds: f64) -> Duration {
     Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or_default()
 }

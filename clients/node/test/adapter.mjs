@@ -37,7 +37,7 @@ function kept(name, lock) {
   return kind === 'all' ? { holder, tokens } : { holder, token };
 }
 
-// What `cancel` gives up.
+// Does work that `cancel` can give up.
 async function cancellable(id, work) {
   const controller = new AbortController();
   controllers.set(id, controller);

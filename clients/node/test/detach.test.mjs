@@ -1,4 +1,4 @@
-// What a lock that is detached is for JavaScript. How it is handed on is tested by clients/conformance.
+// Detached locks in JavaScript. clients/conformance tests how they are handed on.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

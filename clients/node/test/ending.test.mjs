@@ -1,4 +1,4 @@
-// How it ends: a client that is closed, a process, a worker. Nothing hangs, nothing crashes, nothing stays behind for longer
+// The end of a client, a process, a worker. Nothing hangs, nothing crashes, nothing stays behind for longer
 // than a lease.
 
 import assert from 'node:assert/strict';
@@ -95,7 +95,7 @@ for (const [what, line] of [
   });
 }
 
-// Its lines have a client, `locks`, and a `name`.
+// A worker whose line uses a client, `locks`, and a `name`.
 const begin = (name, line) => new Worker(`
   const { Locks } = require('rlock-client');
   const { parentPort } = require('node:worker_threads');

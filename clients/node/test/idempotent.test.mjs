@@ -28,7 +28,7 @@ test('a payment is made once, whichever host is asked', async () => {
   const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => (i % 2 ? one : two).pay(id, 5)));
   for (const answer of answers) assert.deepEqual(answer, { status: 201, body: { payment: 1 } });
   assert.deepEqual(await one.pay(id, 5), answers[0]);
-  // One of the hosts has made it, and this is the next one of the other host or of the same.
+  // One of the hosts has made that payment. The next payment is its second one, and the first one of the other host.
   const numbers = await Promise.all([one, two].map(async ({ pay }) => (await pay(fresh(), 5)).body.payment));
   assert.deepEqual(numbers.sort(), [1, 2]);
 

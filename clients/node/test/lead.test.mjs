@@ -34,7 +34,7 @@ test('aborted while it leads, it ends after the work, and the lock is free', asy
   assert.equal(await isFree(name), true);
 });
 
-// A loss or an outage of this lock is waited out. The same error of another lock is the work's own.
+// A loss or an outage of its own lock does not end the lead. The same error about another lock is the work's own.
 for (const problem of [new Error('no ink'), new Lost('other'), new Unavailable('other'), new Busy('other')]) {
   test(`the work's own ${problem.name} ends it`, async () => {
     const name = fresh();

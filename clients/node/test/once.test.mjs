@@ -1,4 +1,4 @@
-// What an answer is for JavaScript: bytes, JSON, signals. clients/conformance tests which caller works and which gets the answer.
+// Answers in JavaScript: bytes, JSON, signals. clients/conformance tests which caller works and which gets the answer.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -100,7 +100,7 @@ test('an answer that is under way when the client is closed is stored', async ()
       return 'found';
     });
   });
-  await turns(1); // it is sent
+  await turns(1); // the answer is sent
   await own.close();
   assert.equal(String(await ends), 'found');
   assert.equal(await stored(key), 'found');

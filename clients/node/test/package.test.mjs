@@ -43,7 +43,7 @@ test('packed and installed, it works', async () => {
     await run(process.execPath, [esbuild, 'use.cjs', '--bundle', '--platform=node', flag, `--outdir=${name}`], { cwd: folder });
   }
   for (const file of ['use.mjs', 'use.cjs', 'without/use.js', 'within/use.js']) {
-    // The client is closed while the lock is held, so that is what it reports.
+    // The client is closed while the lock is held, so the program gets RLOCK_CLOSED.
     assert.equal((await run(process.execPath, [file], { cwd: folder })).stdout, 'number\nRLOCK_CLOSED\n', file);
   }
 });

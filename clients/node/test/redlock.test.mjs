@@ -91,7 +91,7 @@ test('several servers are refused', () => {
   assert.throws(() => new Redlock([]), { code: 'RLOCK_CONFIGURATION' });
 });
 
-// Node's timers fire at once beyond 2^31 - 1 ms, and then the lock was released.
+// Beyond 2^31 - 1 ms Node's timers fire at once, which would release the lock.
 test('a duration of a month', async () => {
   const resource = fresh();
   let lock = await redlock.acquire([resource], 2 ** 31);

@@ -15,7 +15,7 @@ export const URL = process.env.RLOCK_URL;
 export const CLUSTER_URL = process.env.RLOCK_CLUSTER_URL;
 
 export const redis = createClient({ url: URL, RESP: 2 });
-redis.on('error', () => {}); // each command's own promise tells of it too
+redis.on('error', () => {}); // each command's own promise rejects, too
 await redis.connect();
 
 // In the reverse order, as what is made later may need what was made before.
@@ -23,14 +23,14 @@ const ends = [() => redis.destroy()];
 export const atEnd = end => ends.unshift(end);
 after(async () => { for (const end of ends) await end(); });
 
-// A client that goes with the tests of its file.
+// A client that is closed after the tests of its file.
 export async function connect(settings) {
   const locks = await Locks.connect(URL, settings);
   atEnd(() => locks.close());
   return locks;
 }
 
-// No other test has heard of it.
+// A name that no other test uses.
 export const fresh = () => randomUUID();
 
 export async function until(what, condition) {

@@ -14,7 +14,7 @@ const user = `user-${process.pid}`, password = 'p@ss:w/ord %?#';
 await redis.sendCommand(['ACL', 'SETUSER', user, 'on', `>${password}`, '~*', '&*', '+@all']);
 atEnd(() => redis.sendCommand(['ACL', 'DELUSER', user]));
 
-// As that user, and in that database.
+// A lock of that client's user, in that database.
 async function works(client, db) {
   const locks = await Locks.from(client, { name: user });
   const name = fresh();

@@ -28,7 +28,7 @@ impl Name {
     }
 }
 
-/// The attributes of a lock of Python's.
+/// The attributes of a lock object in Python.
 #[derive(FromPyObject)]
 pub(crate) struct Asked {
     pub(crate) kind: String,

@@ -1,4 +1,4 @@
-//! Calls that are under way: a thread waits for one, or an event loop goes on with those that can.
+//! Calls that are under way. A thread waits for one, or an event loop goes on with those that can go on.
 
 use crate::asked::time;
 use crate::ending::Inside;
@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 use std::{mem, process};
 use tokio::sync::Semaphore;
 
-/// How long a signal, such as Ctrl-C, waits to be seen at most.
+/// The longest time until a signal, such as Ctrl-C, is noticed.
 pub(crate) const SIGNALS: Duration = Duration::from_millis(50);
 
 pub(crate) type Outcome = Result<Answer, Failure>;
 pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) enum Answer {
     Done,
-    /// With its tokens.
+    /// A hold, and its fencing tokens.
     Granted(Hold, Vec<u64>),
     Value(Vec<u8>),
     Is(bool),
@@ -54,7 +54,7 @@ impl From<Begun> for Answer {
     }
 }
 
-/// Does the work for as long as the client is not closed.
+/// Does the work until it ends or the client is closed.
 pub(crate) async fn unless_closed(
     about: String,
     closing: Arc<Semaphore>,
@@ -68,14 +68,14 @@ pub(crate) async fn unless_closed(
     .await
 }
 
-/// A call that is under way, or will be: it begins when it is waited for, or started in an event loop.
+/// A call. It begins when a thread waits for it, or when it is started in an event loop.
 #[pyclass(frozen, module = "rlock_client._native")]
 pub(crate) struct Call(Arc<Task>);
 
 pub(crate) struct Task {
     process: u32,
     about: String,
-    /// Where what it acquires is kept note of.
+    /// Where the hold that it gets is noted.
     home: Option<Arc<Mutex<Open>>>,
     work: Mutex<Option<Work>>,
     /// The loop in which it goes on, and the function that gets its outcome.
@@ -85,7 +85,7 @@ pub(crate) struct Task {
 
 #[pymethods]
 impl Call {
-    /// Blocks this thread. Beyond the limit it is given up, and so it is when `stop.is_set()`; then this is None.
+    /// Blocks this thread until the call ends. After the limit it fails; if `stop.is_set()`, it returns None. Both give it up.
     #[pyo3(signature = (limit=None, stop=None))]
     fn wait(&self, py: Python<'_>, limit: Option<f64>, stop: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let limit = time("limit", limit)?.and_then(|limit| Instant::now().checked_add(limit));
@@ -99,7 +99,7 @@ impl Call {
             if let Some(outcome) = outcome {
                 return self.0.result(py, outcome);
             }
-            // Dropped with the work, it leaves the queue.
+            // Each return below drops the work, so its waiter leaves the queue.
             py.check_signals()?;
             if stop.map(|stop| stop.call_method0("is_set")?.is_truthy()).transpose()? == Some(true) {
                 return Ok(py.None());
@@ -110,16 +110,16 @@ impl Call {
         }
     }
 
-    /// Begins it in an event loop, which calls `done` with what it came to, or None, and an exception, or None.
+    /// Begins it in an event loop, which calls `done` with two arguments: the result or None, and an exception or None.
     fn start(&self, py: Python<'_>, turns: &Turns, done: Py<PyAny>) {
         let Some(_inside) = Inside::enter() else { return };
         *locked(&self.0.told) = Some((turns.0.clone(), done));
         self.0.step(py);
     }
 
-    /// Gives it up.
+    /// Gives the call up.
     fn drop(&self) {
-        // An event loop of the parent's may have been about to look into it.
+        // In a forked process, an event loop of the parent may have been about to read the call.
         if self.0.process == process::id() {
             let (work, told) = (locked(&self.0.work).take(), locked(&self.0.told).take());
             drop((work, told));
@@ -163,14 +163,14 @@ impl Task {
         locked(&self.told).as_ref().map(|(queue, _)| queue.clone())
     }
 
-    /// Goes on with it, as far as that can be done now.
+    /// Goes on with the call as far as it can now.
     fn step(self: &Arc<Self>, py: Python<'_>) {
         if locked(&self.told).is_none() {
             return;
         }
         let outcome = {
             let (mut work, waker) = (locked(&self.work), Waker::from(self.clone()));
-            // In a call that blocks, the client trusts a waker to be harmless, and wakes it where it is.
+            // `block_on`: during a blocking call, the client trusts wakers to be harmless, and calls them directly.
             let polled = work
                 .as_mut()
                 .map(|work| block_on(poll_fn(|_| Poll::Ready(work.as_mut().poll(&mut Context::from_waker(&waker))))));
@@ -198,7 +198,7 @@ impl Task {
         }
     }
 
-    /// With the GIL: notes what is held, unless the client was closed meanwhile.
+    /// Notes the hold, unless the client was closed meanwhile. Called with the GIL.
     fn noted(&self, hold: Hold, tokens: Vec<u64>, home: &Mutex<Open>) -> Result<HoldObject, Failure> {
         let mut open = locked(home);
         if open.closing.is_closed() {
@@ -226,19 +226,19 @@ impl Wake for Task {
             ready.push(self);
             ready.len() == 1
         };
-        // The loop takes everything that has come until then. If what it reads is full, it has enough to read.
+        // The loop will take all calls that are ready. If its socket is full, it has enough to read.
         if is_first {
             _ = (&queue.told).write(&[0]);
         }
     }
 }
 
-/// Those calls of an event loop that can go on. Called, it goes on with them.
+/// The calls of an event loop that can go on. Calling this object goes on with them.
 #[pyclass(frozen, module = "rlock_client._native")]
 pub(crate) struct Turns(Arc<Queue>);
 
-/// An event loop reads from the first socket what is written to the second, when a call can go on. The writer needs no GIL,
-/// so it is the client's own thread: that is one thread less to be woken for each answer.
+/// When a call can go on, the client's own thread writes a byte to one of two sockets, and the event loop reads it from the
+/// other. That thread needs no GIL: one thread less to wake for each answer.
 pub(crate) struct Queue {
     read: UnixStream,
     told: UnixStream,

@@ -1,6 +1,6 @@
-//! The interpreter's end. It ends threads that ask for its lock (GIL) by unwinding them, and not each unwinder gets through
-//! Rust's frames: where it does not, the process crashes. So from then on none of our frames asks for it, but those of
-//! the thread that ends the interpreter; and it does not end before those that have asked are done.
+//! The interpreter's end. While it ends, it unwinds threads that ask for its lock (GIL). Not every unwinder gets through
+//! Rust's frames: where it does not, the process crashes. So from then on only the thread that ends the interpreter asks for
+//! the GIL in our frames, and the interpreter does not end before threads that have asked already are done.
 
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// A forked process has none of the threads that are counted.
+/// The process of the counted threads. A forked one has none of them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 const LIMIT: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ thread_local! {
     static ENDS_IT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// For as long as it is there, this thread may ask for the interpreter's lock.
+/// As long as this value exists, its thread may ask for the interpreter's lock.
 pub(crate) struct Inside;
 
 impl Inside {
@@ -30,7 +30,7 @@ impl Inside {
         (!IS_ENDING.load(SeqCst) || ENDS_IT.get()).then_some(inside)
     }
 
-    /// The same in a thread that is not to go on once the interpreter ends.
+    /// The same for a thread that must not go on once the interpreter ends.
     pub(crate) fn enter_or_rest() -> Self {
         loop {
             match Self::enter() {

@@ -1,4 +1,4 @@
-//! What is held, and how it ends.
+//! A hold, and how it ends.
 
 use crate::asked::span;
 use crate::call::{Answer, Call, unless_closed};
@@ -28,7 +28,7 @@ impl Hold {
     }
 }
 
-/// What is held. Dropped, it is released in the background.
+/// A hold. If it is dropped, it is released in the background.
 #[pyclass(frozen, name = "Hold", module = "rlock_client._native")]
 pub(crate) struct HoldObject {
     pub(crate) process: u32,
@@ -50,7 +50,7 @@ impl HoldObject {
         locked(&self.hold).guard().map_or(0.0, |guard| guard.remaining().as_secs_f64())
     }
 
-    /// Why it is lost, if it is: in a word, and in words. What was released is not lost.
+    /// Why the hold is lost, if it is: as a word, and as a text. A released hold is not lost.
     #[getter]
     fn loss(&self) -> Option<(Option<&'static str>, String)> {
         let hold = locked(&self.hold);
@@ -63,7 +63,7 @@ impl HoldObject {
         }
     }
 
-    /// Gives it back; not before the call is waited for or started.
+    /// Releases the hold, but not before the call is waited for or started.
     fn release(&self) -> Call {
         let hold = mem::replace(&mut *locked(&self.hold), Hold::Released);
         let about = self.about.clone();
@@ -81,7 +81,7 @@ impl HoldObject {
         Call::new(self.about.clone(), None, released)
     }
 
-    /// Ends the work of `once` with its value, and gives the lock back; not before the call is waited for or started.
+    /// Ends the work of `once` with its value, and releases the lock, but not before the call is waited for or started.
     fn answer(&self, value: Vec<u8>) -> Call {
         let hold = mem::replace(&mut *locked(&self.hold), Hold::Released);
         let about = self.about.clone();
@@ -95,7 +95,7 @@ impl HoldObject {
         Call::new(self.about.clone(), None, answered)
     }
 
-    /// Hands it on, with so many seconds for that; not before the call is waited for or started. If it fails, it stays here.
+    /// Detaches the hold when the call is waited for or started; `within`: seconds to adopt it. If this fails, the hold stays.
     fn detach(&self, within: Option<f64>) -> PyResult<Call> {
         let (about, within) = (self.about.clone(), within.map(|it| span("within", it)).transpose()?);
         let detaching = match &*locked(&self.hold) {
@@ -113,7 +113,7 @@ impl HoldObject {
         Ok(Call::new(about, None, detached))
     }
 
-    /// Ends when it is lost, with an error when the client is closed, and not at all after its release.
+    /// The call ends when the hold is lost, or with an error when the client is closed. After a release it never ends.
     fn until_lost(&self) -> Call {
         let lost = locked(&self.hold).guard().map(Guard::lost);
         let lost = async move {
@@ -126,7 +126,7 @@ impl HoldObject {
         Call::new(self.about.clone(), None, unless_closed(self.about.clone(), self.closing.clone(), lost))
     }
 
-    /// Gives it back in the background.
+    /// Releases the hold in the background.
     fn drop(&self) {
         if self.process == process::id() {
             *locked(&self.hold) = Hold::Released;

@@ -1,13 +1,13 @@
-//! What Python asks of rlock-client, in five classes that its package wraps: a client, a call that is under way, what is
-//! held, the turns in an event loop, and the lines for its logs.
+//! What Python needs of rlock-client, in classes that the Python package wraps: a client, a call that is under way, a hold,
+//! and the turns of an event loop; and the lines for its logs.
 //!
-//! **The interpreter's lock (GIL)** is released wherever a thread is blocked. The client's own thread never takes it: a call
-//! of an event loop that can go on is put into a list, and the loop is notified once for the whole list. So leases are
-//! renewed whichever thread has the GIL.
+//! **The interpreter's lock (GIL)** is released wherever a thread is blocked. The client's own thread never takes it:
+//! when a call of an event loop can go on, that thread puts the call into a list, and notifies the loop once for the whole
+//! list. So leases are renewed whichever thread has the GIL.
 //!
-//! **A process that was forked** has none of the client's threads, and perhaps a mutex that is locked forever. So nothing
-//! of its parent's is read there, or even dropped: it is forgotten, and a client is opened again by its settings. The mutexes
-//! of this crate that are read before that are locked by threads with the GIL, which the forking thread has.
+//! **A forked process** has none of the client's threads, and perhaps a mutex that stays locked forever. So it neither reads
+//! nor drops anything of its parent: it forgets that, and opens a client again by its settings. Before that it reads only
+//! those mutexes of this crate that are locked by threads with the GIL, and the forking thread had the GIL.
 
 mod asked;
 mod call;
@@ -28,7 +28,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc};
 
 const CLOSED: &str = "the client was closed";
 
-/// What becomes an exception.
+/// A failure, which becomes an exception.
 struct Failure {
     word: &'static str,
     text: String,
@@ -68,7 +68,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The settings of a client, and what was opened by them in this process.
+/// The settings of a client, and the client that was opened with them in this process.
 #[pyclass(frozen, module = "rlock_client._native")]
 struct Client {
     place: Place,
@@ -83,9 +83,9 @@ struct Open {
     waiting: Arc<Semaphore>,
     /// Closed with the client.
     closing: Arc<Semaphore>,
-    /// Each wait has one of the first, so that the second ends with the last wait.
+    /// Each wait has a clone of the sender, so the receiver ends with the last wait.
     waits: (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>),
-    /// Everything that is held, and some that no longer is.
+    /// All holds, and some that have ended.
     holds: Vec<Weak<Mutex<Hold>>>,
 }
 
@@ -148,7 +148,7 @@ impl Client {
         Call::new("connecting".into(), None, unless_closed("connecting".into(), waiting, locks))
     }
 
-    /// Acquires what this object of Python's describes.
+    /// Acquires what this Python object describes.
     fn acquire(&self, lock: Asked, wait: Option<f64>) -> PyResult<Call> {
         let (about, (wanted, terms)) = (lock.about(), lock.read(wait)?);
         Ok(self.waiting(about, |locks| acquire(locks, wanted, terms)))
@@ -176,7 +176,7 @@ impl Client {
         Call::new(about.clone(), None, unless_closed(about, waiting, forgotten))
     }
 
-    /// Goes on with what another process has detached.
+    /// Adopts a hold that another process has detached.
     fn adopt(&self, about: String, text: String) -> Call {
         self.waiting(about, |locks| adopt(locks, text.into_bytes()))
     }
@@ -206,7 +206,7 @@ impl Client {
         let held: Vec<_> = mem::take(&mut open.holds).iter().filter_map(Weak::upgrade).filter_map(close).collect();
         let (locks, waits) = (mem::take(&mut open.locks), mem::replace(&mut open.waits, mpsc::channel(1)));
         let settled = async move {
-            // Otherwise waits would be granted what is released.
+            // The waits end first: otherwise they would be granted the locks that are released here.
             let (wait, mut waits) = waits;
             drop(wait);
             waits.recv().await;
@@ -221,7 +221,7 @@ impl Client {
 }
 
 impl Client {
-    /// A call that comes to what is then held.
+    /// A call that waits for a hold or an answer.
     fn waiting<F, T>(&self, about: String, granted: impl FnOnce(Locks) -> F + Send + 'static) -> Call
     where
         F: Future<Output = Result<T, Error>> + Send,

@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 pub(crate) fn hand_on() {
-    // The second one of a process would be another copy of this module.
+    // It fails if another copy of this module in this process was first.
     _ = tracing::subscriber::set_global_default(Warnings);
 }
 

@@ -25,11 +25,11 @@ def reason(error):
 
 
 class Mistake(Exception):
-    """Of the suite's own."""
+    """A mistake of the suite itself."""
 
 
 class Failed(Exception):
-    """By which work fails."""
+    """The error with which work fails."""
 
 
 class Adapter:
@@ -176,7 +176,7 @@ class Adapter:
             work.set_exception(Failed("as it was asked for"))
 
     async def block(self, asked):
-        # Called like this, it keeps the interpreter's lock.
+        # A call through PyDLL keeps the interpreter's lock.
         ctypes.PyDLL(None).usleep(asked["for"] * 1_000)
 
     async def close(self, asked):

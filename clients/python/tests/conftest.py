@@ -49,7 +49,7 @@ def waiting(redis):
 
 
 def in_asyncio(test):
-    """Runs it with a client of asyncio, and for no longer than all tests have."""
+    """Runs a test with a client for asyncio, within the time limit of all tests."""
 
     async def limited():
         async with aio.Locks(URL) as locks:
@@ -93,7 +93,7 @@ def program(text, first=""):
 
 
 def ran(text, code=0, first=""):
-    """What it has written, once it has ended by itself."""
+    """Runs a program to its end, and returns what it has written."""
     process = program(text, first)
     try:
         output, errors = process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""lead: turn after turn under one lock. The suite of all clients shows more, with the client for asyncio."""
+"""lead: turn after turn under one lock. The suite of all clients tests more, with the client for asyncio."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""once: one caller works, and all get its value. The suite of all clients shows more, with the client for asyncio."""
+"""once: one caller works, and all get its value. The suite of all clients tests more, with the client for asyncio."""
 
 import asyncio
 import inspect
@@ -195,7 +195,7 @@ def test_tasks_share_one_request(redis, work, pool):
         async def test(locks):
             waits = [asyncio.create_task(locks.once("k", never, keep=60)) for _ in range(1000)]
             await until_async("they wait", lambda: waiting(redis) == 1)
-            # The one that has sent the request is among them.
+            # The task that has sent the request is among them.
             [wait.cancel() for wait in waits[:500]]
             ends = await asyncio.gather(*waits[:500], return_exceptions=True)
             assert {type(end) for end in ends} == {asyncio.CancelledError}

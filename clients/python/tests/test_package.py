@@ -65,7 +65,7 @@ def test_the_source_package(tmp_path):
     for crate in ("core", "client-core", "client", "clients/bindings", "clients/python"):
         sources = {it.relative_to(checkout) for it in (checkout / crate / "src").rglob("*.rs")}
         assert sources and not [it for it in sources if not (root / it).exists()]
-    # Cargo finds what it reads.
+    # Cargo finds every file that it reads.
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
     subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL)
 
@@ -79,7 +79,7 @@ def test_it_needs_no_other_package():
 
 
 def test_a_second_of_nothing_costs_nothing(redis):
-    """Idle, it does not spin."""
+    """An idle client does not spin."""
     output, _ = ran("""
         import resource
         locks = Locks(URL)

@@ -1,4 +1,4 @@
-"""In place of redis-py's locks, for threads and for asyncio: what its documentation says of them."""
+"""The locks in place of redis-py's, for threads and for asyncio, do what redis-py's documentation says."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ from rlock_client.redis_lock import AsyncLock, AsyncRedis, Lock, Redis
 
 
 class Blocking:
-    """A lock for asyncio, called as one for threads is."""
+    """A lock for asyncio that is called like one for threads."""
 
     def __init__(self, run, it):
         self._run, self._it = run, it

@@ -1,4 +1,4 @@
-"""`Locks.of`: where the clients of redis-py go, ours goes."""
+"""`Locks.of`: our client connects to the same servers as a client of redis-py."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-//! What a decision changes, in units of plain Redis commands; and what becomes true in one step.
+//! What a decision changes, in units of plain Redis commands; and the plan of all changes of one step.
 //!
 //! Each change is written to the data set, replicated and announced as the plain command in its comment, so replicas
 //! and AOF files need no module, and keyspace listeners see what that command would have shown them. Times are
@@ -6,7 +6,7 @@
 
 use super::{Expiry, READ_HOLDS_MAX, Side, UnixMs};
 
-/// An answer, and the changes that make it true.
+/// An answer, and the changes to apply with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<A> {
     pub answer: A,
@@ -27,8 +27,8 @@ impl<A> Decision<A> {
 /// The maximum number of changes of one decision.
 const MOST: usize = 5;
 
-/// Everything that a decision changes: first in the lock's own key, then in the keys that belong to it. An array, because no
-/// decision needs more and none may allocate.
+/// The changes of a decision: first those in the lock's own key, then those in the keys that belong to it. An array, because
+/// their number is bounded and no decision may allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes {
     list: [Change; MOST],
@@ -84,8 +84,8 @@ impl Changes {
         matches!(self.on_lock_key(), [Change::Begin { .. }, ..])
     }
 
-    /// When the lease that one of these changes sets ends: the lock's, or that of the holder's permit. A permit may end long
-    /// before the key, which ends with the last one.
+    /// The end of the lease that one of these changes sets: of the lock's lease, or of the holder's permit. A permit may end
+    /// long before the key, which ends with the last permit.
     #[must_use]
     pub fn lease_end(&self) -> Option<UnixMs> {
         self.on_lock_key().iter().find_map(|change| match change {
@@ -116,7 +116,7 @@ pub type Holds = u16;
 /// A number of ended permits that are dropped in one step.
 pub type Ended = u16;
 
-/// This many read holds, or as many of them as one command touches.
+/// The number of read holds, cut to the number that one command may touch.
 pub(super) fn bounded(holds: i64) -> Holds {
     Holds::try_from(holds.clamp(0, READ_HOLDS_MAX)).unwrap_or(Holds::MAX)
 }
@@ -139,7 +139,7 @@ pub enum Change {
     ExpireAt(UnixMs),
     /// `DEL key`
     Delete,
-    /// `ZADD key <end> <holder>`, next to the permits of others or in place of this holder's own: `again`.
+    /// `ZADD key <end> <holder>` on a key that has permits. `again`: it replaces this holder's own permit.
     SetPermit { end: UnixMs, again: bool },
     /// `ZREM key <holder>`
     DropPermit,
@@ -148,7 +148,7 @@ pub enum Change {
 
     /// `SET {key}:holder:rwlock_timeout:<index> 1 PXAT <end>`
     SetHold { index: Holds, end: UnixMs },
-    /// `PEXPIREAT <its key> <end>` for each of this holder's first `count` read holds, or as `SetHold` if it is dead.
+    /// `PEXPIREAT <its key> <end>` for each of this holder's first `count` read holds; a dead one is set as by `SetHold`.
     RenewHolds { count: Holds, end: UnixMs },
     /// For each of `count` indices from `first` on: `DEL {key}:holder:rwlock_timeout:<index>`
     DropHolds { first: i64, count: Holds },
@@ -156,11 +156,11 @@ pub enum Change {
     CountToken { makes: i64 },
     /// `SET redisson_lock_token:{key} <to> KEEPTTL`
     SetToken { to: i64 },
-    /// `SET rlock_answer:{key} <the plan's answer> PXAT <end>`, before all others: where the lock has ended, the answer is there.
+    /// `SET rlock_answer:{key} <the plan's answer> PXAT <end>`, written first: where the lock has ended, the answer is there.
     StoreAnswer { end: UnixMs },
     /// `PUBLISH <channel> <message>`
     Publish(Unlock),
-    /// No command: this holder has its permit just as it would get it.
+    /// No command: this holder's permit already has the requested end.
     PermitStays,
 }
 
@@ -185,7 +185,7 @@ impl Change {
         holds_a_value || matches!(self, Self::Begin { .. } | Self::SetHold { .. } | Self::RenewHolds { .. })
     }
 
-    /// The fencing token that it gives.
+    /// The fencing token that the change gives.
     pub(super) fn token(self) -> Option<i64> {
         match self {
             Self::CountToken { makes } => Some(makes),
@@ -215,8 +215,8 @@ pub enum Unlock {
     Write,
 }
 
-/// The changes that become true in one step, in this order. `T` is a string as the host has it, and `N` another one, which may
-/// live shorter.
+/// The changes that are written in one step, in this order. `T` is a string as the host has it, and `N` another one, which may
+/// have a shorter lifetime.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a, T, N = T> {
     pub holder: T,
@@ -233,7 +233,7 @@ impl<'a, T, N> Plan<'a, T, N> {
         Self { holder, changes, next: None, answer: None }
     }
 
-    /// Whether a key may be written that is absent, or present but hidden.
+    /// Whether the plan may write a key that is absent, or present but hidden.
     #[must_use]
     pub fn may_create_keys(&self) -> bool {
         self.next.is_some() || self.changes.may_create_keys()

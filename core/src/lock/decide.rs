@@ -4,8 +4,8 @@
 //! While a grace runs, no holder is granted the lock for any reason. Everything else is decided as usual, so a wrong request is
 //! refused at once.
 //!
-//! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that
-//! already holds the lock is granted at once, since the waiters in front wait for it, and it would wait for them.
+//! No newcomer overtakes a waiter: a lock that is free to the newcomer is free to the waiter. Only a client that already
+//! holds the lock is granted it at once: the waiters in front wait for this client, and behind them it would wait for them.
 
 use super::request::{Ahead, Asked, Busy, Effect, Obstacle, Release, Released, Renewed, Verdict, Wish};
 use super::{
@@ -50,7 +50,7 @@ pub fn acquire<H>(
 #[inline]
 fn busy(record: &impl Record, side: Side, asked: &Asked, obstacle: Obstacle) -> Result<Verdict, Refusal> {
     let expiry = record.expiry();
-    // The look for a plain lock takes a lone `mode` for one. No client leaves that without an expiry.
+    // `observe_plain` takes a lone `mode` for a plain lock of another holder. No client leaves that without an expiry.
     if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
         return Err(Refusal::HoldsReadWrite);
     }
@@ -81,7 +81,7 @@ fn grant(record: &impl Record, side: Side, asked: Asked) -> Result<Option<Effect
     }
 }
 
-/// Gives holds back.
+/// Releases one hold of this holder, or all.
 ///
 /// # Errors
 /// Refused on a lock of another kind than the command names, and where a limit is met.
@@ -105,7 +105,7 @@ pub fn release(record: &impl Record, want: Release, grace: Grace, now: UnixMs) -
     }
 }
 
-/// Ends all holds of this holder, and stores the answer of its work. Whether it holds the lock.
+/// Ends all holds of this holder, and stores the answer of its work. The decision's answer: whether it held the lock.
 ///
 /// # Errors
 /// Refused on a lock of another kind, where something else is stored under the answer's key, and where a limit is met.
@@ -147,7 +147,7 @@ pub struct HandOver {
     pub granted: Effect,
 }
 
-/// Hands over a lock that `released` would free. None if the next holder may not have it even then.
+/// Hands over a lock that `released` would free. None if the next holder cannot acquire it even then.
 pub fn hand_over<H>(
     record: &impl Record,
     released: Changes,
@@ -162,7 +162,7 @@ pub fn hand_over<H>(
     let asked = Asked { observed: Observed::Free, lease: next.lease, fenced: next.fenced, end, grace, now };
     let granted = grant(record, next.side, asked).ok()??;
     // The lock is not free, so a waiter of Redisson's can act only in two cases: readers may join a new reader, and a
-    // client that sleeps until the old lease ends must know of one that ends before it.
+    // client that sleeps until the old lease ends must learn of a new lease that ends earlier.
     let can_act = next.side == Side::Read || granted.changes.ends_before(record.expiry());
     let released = if can_act { released } else { released.unpublished() };
     Some(HandOver { released, granted })

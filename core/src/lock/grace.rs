@@ -2,16 +2,16 @@
 //!
 //! Replication is asynchronous, so a new master may not know a lock that the old one granted, and a restarted server may have
 //! lost its last writes. But the holder of such a lock believes in it no longer than its lease, and no lease is longer than the
-//! grace. So for that long no lock gets a new holder: not even one that is recorded as its holder's own, since the lost write
-//! may be its release. Renewals and releases grant nothing, and go on.
+//! grace. So for that long no lock is granted, not even to the holder that the server has on record, since the lost write may
+//! be its release. Renewals and releases grant nothing, and go on.
 
 use super::{Refusal, UnixMs};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grace {
-    /// How long it lasts when it begins, and how long a lease may be; 0: there is none, and no bound.
+    /// The length of a whole grace, and the longest lease; 0: there is no grace, and no bound for leases.
     pub length_ms: i64,
-    /// The ms left of it; 0: none runs.
+    /// The ms left of the grace; 0: no grace runs.
     pub left_ms: i64,
 }
 
@@ -22,13 +22,13 @@ impl Grace {
     }
 
     /// # Errors
-    /// [`Refusal::LeaseAboveGrace`] if a holder with a lease that ends then could believe in it for longer than the grace lasts.
+    /// [`Refusal::LeaseAboveGrace`] if a lease until `end` is longer than a grace: its holder could believe in it for longer.
     pub(super) fn check(self, end: UnixMs, now: UnixMs) -> Result<(), Refusal> {
         let is_within = self.length_ms == 0 || end.saturating_sub(now) <= self.length_ms;
         if is_within { Ok(()) } else { Err(Refusal::LeaseAboveGrace) }
     }
 
-    /// When a client may ask again for a lock with this much left of its lease: -1 if the lock has no expiry.
+    /// The ms after which a client may ask again for a lock with this much left of its lease; -1 if the lock has no expiry.
     #[must_use]
     pub fn left_of(self, lease_left_ms: i64) -> i64 {
         if lease_left_ms < 0 { lease_left_ms } else { lease_left_ms.max(self.left_ms) }

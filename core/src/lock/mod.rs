@@ -2,7 +2,7 @@
 //!
 //! A decision looks at a lock through [`Record`], which answers a few questions about the keys that hold it, and
 //! returns a [`Decision`]: the client's answer, and the [`Changes`] to apply. Nothing here reads a clock,
-//! touches a key or knows how an answer is spelled on the wire, so a map and a number for the time can test every rule.
+//! touches a key or knows how an answer is spelled on the wire, so a test needs only a map and a number for the time.
 //!
 //! - [`acquire`], [`release`], [`renew`], [`answer`]: the commands, by what the key holds
 //! - [`plain`]: plain locks; [`read_write`]: the two sides of a read-write lock; [`permits`]: several holders at once
@@ -41,13 +41,13 @@ pub use snapshot::{BROKEN_MAX, Breaking, Holding, Kind, Part, READ_HOLDS_SHOWN_M
 /// The longest holder, in bytes.
 pub const HOLDER_LEN_MAX: usize = 512;
 
-/// The most read holds one holder may have on one lock. Each is a key of its own, so renewing or dropping them all is
-/// this much work in one command, and the server does nothing else meanwhile.
+/// The maximum number of read holds of one holder on one lock. Each is a key of its own, so one command that renews or drops
+/// all of them does this much work, and the server does nothing else meanwhile.
 pub const READ_HOLDS_MAX: i64 = 10_000;
 
-/// The most read holds that one command looks at, over all holders, to find the longest lease among them.
+/// The maximum number of read holds that one command reads, over all holders, to find the longest lease among them.
 pub const READ_HOLDS_SCANNED_MAX: i64 = 256;
 
-/// With no more readers than 16, a release looks at all of them. With more, it does so only if the lock's lease may
-/// be that of the reader that leaves. Counted are fields, and `mode` is one.
+/// With up to 16 readers, a release checks all of them. With more, it does so only if the lock's lease may be that of the
+/// reader that leaves. One more than 16, because the hash's fields are counted, and `mode` is one of them.
 const READERS_FEW: usize = 16 + 1;

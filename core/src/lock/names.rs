@@ -1,7 +1,7 @@
 //! The keys and channels that belong to a lock, by Redisson's rule.
 //!
-//! Redisson asks only whether the lock's name contains the byte `{`, not whether it has a hash tag: it uses a name with
-//! one unchanged, and puts any other in braces. So a few names derive keys into another hash slot, which
+//! Redisson asks only whether the lock's name contains the byte `{`, not whether it has a hash tag: it uses such a name
+//! unchanged, and puts any other in braces. So the keys derived from a few names are in another hash slot:
 //! [`derived_keys_share_the_slot`] finds out.
 //!
 //! A name is built from pieces in a buffer on the stack, since every command that frees a lock needs one.
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// Names up to this length are built on the stack.
 const ON_THE_STACK: usize = 256;
 
-/// Calls `use_name` with the channel on which this unlock of `key` is heard.
+/// Calls `use_name` with the channel on which this unlock of `key` is published.
 pub fn channel<R>(key: &[u8], unlock: Unlock, use_name: impl FnOnce(&[u8]) -> R) -> R {
     match unlock {
         Unlock::Plain => prefixed(b"redisson_lock__channel", key, use_name),
@@ -44,10 +44,10 @@ pub fn write_field<R>(holder: &[u8], use_name: impl FnOnce(&[u8]) -> R) -> R {
     with_joined(&[holder, WRITE_SUFFIX], use_name)
 }
 
-/// The ending of a field that counts write holds. No holder may end so.
+/// The ending of a field that counts write holds. No holder's name may end like this.
 pub const WRITE_SUFFIX: &[u8] = b":write";
 
-/// The field that says what a read-write lock is held for. No holder may be called so.
+/// The field for the mode of a read-write lock. No holder may have this name.
 pub const MODE_FIELD: &[u8] = b"mode";
 
 /// Whether the keys derived from `key` hash to the same cluster slot as `key` itself: whether they have the same tag.

@@ -1,50 +1,50 @@
 //! Permits: as many holders at once as each request allows.
 //!
-//! A holder has one permit at most, so there is nothing to count: to ask again restarts its lease, and a request that was
-//! sent twice is granted once. A permit is its own end, in a sorted set, and has ended when that is past; so what is free is
-//! never stored, and cannot be wrong. The key ends with the last of them; if a client removes that one, the key's expiry is too
-//! late until the next change.
+//! A holder has one permit at most, so there is nothing to count: a second request restarts its lease, and a request that was
+//! sent twice is granted once. A permit is an entry of a sorted set, and its score is the time at which it ends. The number of
+//! free permits is never stored, so it cannot be wrong. The key ends with the last permit; if a client removes that permit,
+//! the key's expiry is too late until the next change.
 //!
-//! What has ended stays as an entry until the next change takes it along, so many at a time that a command stays short.
+//! Ended permits stay as entries until the next change, which drops a bounded number of them, so that a command stays short.
 
 use super::change::Ended;
 use super::request::{Ahead, Asked, Busy, Effect, Limit, Obstacle, Released, Renewed, Verdict};
 use super::{Change, Decision, Expiry, Observed, Record, Refusal, Side, UnixMs};
 
-/// The latest end that the scores of a sorted set tell from all others.
+/// The latest end up to which the scores of a sorted set represent each ms.
 pub const PERMIT_END_MAX: UnixMs = 1 << 53;
 
-/// An end that no server's clock gives: in November 2004.
+/// The earliest end of a permit, in November 2004: no server's clock gives one that early.
 const PERMIT_END_MIN: UnixMs = 1 << 40;
 
-/// The most entries of ended permits that one step drops.
+/// The maximum number of ended permits that one step drops.
 const DROPPED_MAX: usize = 1_000;
 
 /// The permits of one key, as one holder sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permits {
-    /// When this holder's ends, unless it has ended.
+    /// The end of this holder's permit, unless it has ended.
     pub mine: Option<UnixMs>,
-    /// How many have not ended, this holder's included. With more than [`DROPPED_MAX`] that have ended, it may stop at the
-    /// number that was asked for.
+    /// The number of permits that have not ended, this holder's included. If more than [`DROPPED_MAX`] have ended, the count
+    /// may stop at the number that was asked for.
     pub taken: usize,
-    /// How many others have ended and still have an entry. It may stop above [`DROPPED_MAX`].
+    /// The number of ended permits of others that still have an entry. The count may stop above [`DROPPED_MAX`].
     pub ended: usize,
-    /// When the first of those ends that have not ended.
+    /// The earliest end of the permits that have not ended.
     pub first_end: Option<UnixMs>,
-    /// When the last of the others ends, unless all have ended.
+    /// The latest end of the others' permits, unless all have ended.
     pub others_end: Option<UnixMs>,
 }
 
-/// Whether a sorted set with these scores at its ends holds permits. Other programs have sorted sets, and of theirs nothing
-/// may be dropped. The key's expiry does not matter: it is that of a permit that a client may have removed.
+/// Whether a sorted set with this lowest and this highest score holds permits. Other programs have sorted sets, too, and
+/// nothing of theirs may be dropped. The key's expiry does not matter: it is the end of a permit that may have been removed.
 #[must_use]
 pub fn are_permits(lowest: f64, highest: f64) -> bool {
     [lowest, highest].into_iter().all(|score| end_of_score(score).is_some_and(|end| end >= PERMIT_END_MIN))
 }
 
-/// Whether a sorted set may be one of permits that other scores were added to: by its first score from [`lowest_score`] up.
-/// It may be seen and broken.
+/// Whether a sorted set may be a set of permits to which other scores were added. `first` is its first score from
+/// [`lowest_score`] up. Such a key may be seen and broken.
 #[must_use]
 pub fn may_have_been_permits(first: f64) -> bool {
     (lowest_score()..=score_of_end(PERMIT_END_MAX)).contains(&first)
@@ -56,9 +56,9 @@ pub fn lowest_score() -> f64 {
     score_of_end(PERMIT_END_MIN)
 }
 
-/// Counts the entries of a key, of which there are `length`: how many are alive, and how many have ended, by a step for
-/// each. If thousands have ended, no more of them are counted than are dropped at once. Beyond that, the ones alive are
-/// counted from the other end, up to `most`.
+/// Counts the `length` entries of a key: how many are alive, and how many have ended. It steps through the ended ones, but
+/// stops above the number that one step drops. Then it steps through the ones alive from the other end, up to `most`;
+/// otherwise the rest of `length` is alive.
 #[must_use]
 pub fn count_entries<A: Iterator>(
     length: usize,
@@ -78,7 +78,7 @@ pub fn score_of_end(end: UnixMs) -> f64 {
     end as f64
 }
 
-/// The end that a score says; None if it says none.
+/// The end that a score represents, if it represents one.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a whole number up to 2^53 is exact")]
 pub fn end_of_score(score: f64) -> Option<UnixMs> {
@@ -116,7 +116,7 @@ pub(super) fn acquire(record: &impl Record, limit: Limit, ahead: Ahead, asked: A
     Ok(Verdict::Busy(Busy { left_ms, waits_for_itself: false, obstacle }))
 }
 
-/// The grant of a permit that is to be had.
+/// The grant of a permit that this holder can get.
 ///
 /// # Errors
 /// Where a counter of tokens cannot count.
@@ -128,21 +128,21 @@ pub(super) fn grant(record: &impl Record, permits: Permits, limit: Limit, asked:
     asked.granted(record, set(record, permits, asked.end), true)
 }
 
-/// This holder's permit gets this end, next to the permits of others.
+/// The changes that give this holder's permit this end, next to the permits of others.
 fn set(record: &impl Record, permits: Permits, end: UnixMs) -> [Option<Change>; 3] {
     let permit = match permits.mine {
         Some(mine) if mine == end => Change::PermitStays,
         mine => Change::SetPermit { end, again: mine.is_some() },
     };
     let expire = expire_at(record, permits.others_end.map_or(end, |others| others.max(end)));
-    // What is in the key comes first.
+    // Changes in the lock's own key come first.
     match permit {
         Change::PermitStays => [drop_ended(permits), expire, Some(permit)],
         permit => [Some(permit), drop_ended(permits), expire],
     }
 }
 
-/// Gives this holder's permit back.
+/// Releases this holder's permit.
 pub(super) fn release(record: &impl Record, now: UnixMs) -> Decision<Released> {
     let permits = record.permits(now, 0);
     if permits.mine.is_none() {
@@ -155,10 +155,10 @@ pub(super) fn release(record: &impl Record, now: UnixMs) -> Decision<Released> {
     Decision::new(Released::Free, changes)
 }
 
-/// Restarts the lease of this holder's permit. One that has ended may be another's by now.
+/// Restarts the lease of this holder's permit, unless it has ended: another holder may have it by now.
 ///
 /// # Errors
-/// [`Refusal::LeaseTooLong`] where a score could not tell its end.
+/// [`Refusal::LeaseTooLong`] if a score cannot represent its end.
 pub(super) fn renew(record: &impl Record, end: UnixMs, now: UnixMs) -> Result<Decision<Renewed>, Refusal> {
     if end > PERMIT_END_MAX {
         return Err(Refusal::LeaseTooLong);

@@ -37,7 +37,7 @@ pub(super) fn renew(end: UnixMs) -> Decision<Renewed> {
     Decision::new(Renewed::Restarted, [Some(Change::ExpireAt(end))])
 }
 
-/// Takes away one of several holds: the lease restarts if the release says so, and else stays unchanged.
+/// Drops one of several holds. The lease restarts if the release asks for it; otherwise it stays unchanged.
 pub(super) fn count_down(
     field: Field,
     left: i64,

@@ -1,8 +1,8 @@
 //! Read-write locks: readers share, a writer excludes, and one holder may have both sides if it wrote first.
 //!
 //! The hash has one lease for all, and each read hold has a key with a lease of its own, because readers come and go
-//! by themselves. Two rules keep one reader's business from shortening another's: while readers hold the lock its
-//! lease is the longest of theirs, and while a writer holds it a read never shortens it.
+//! independently. Two rules keep one reader from shortening another's lease: while readers hold the lock, its lease is the
+//! longest of theirs; while a writer holds it, a read never shortens it.
 
 use super::change::bounded;
 use super::plain::count_down;
@@ -12,7 +12,7 @@ use super::{
     Record, Refusal, Side, UnixMs, Unlock,
 };
 
-/// Grants a read hold when the lock is free, in read mode, or written by this very holder. None if it is busy.
+/// Grants a read hold when the lock is free, in read mode, or held for writing by this holder. None if it is busy.
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
@@ -38,8 +38,8 @@ pub(super) fn acquire_read(record: &impl Record, asked: Asked) -> Result<Option<
     asked.granted(record, [count, expire, Some(Change::SetHold { index: bounded(index), end })], true).map(Some)
 }
 
-/// Grants a write hold when the lock is free, or written by this very holder: its lease then grows by the new one.
-/// A reader cannot become the writer, since two that tried would wait for each other. None if it is busy.
+/// Grants a write hold when the lock is free, or when this holder already writes: the new lease then extends the current
+/// one. A reader cannot become the writer: two that tried would wait for each other. None if the lock is busy.
 ///
 /// # Errors
 /// Refused on a plain lock, and where a limit is met.
@@ -128,8 +128,8 @@ fn release_read(
 /// lease is not to change.
 ///
 /// Each read hold has a key of its own, and the server serves no other client while a command looks up a thousand of them
-/// for one reader that leaves. But the lock's lease is the longest of its holds: if no leaving hold is as long, another
-/// hold has that lease. If other means made it longer than all holds, it stays so for a while.
+/// for one reader that leaves. But the lock's lease is the longest of its holds: if each leaving hold ends earlier, another
+/// hold has that lease. If something else made the lock's lease longer than all holds, it stays so for a while.
 fn longest_that_stays(record: &impl Record, lock: ReadWrite, left: i64, now: UnixMs) -> Option<Expiry> {
     let going = lock.reads.saturating_sub(left);
     if record.readers() > READERS_FEW && going <= READ_HOLDS_SCANNED_MAX {
@@ -155,8 +155,8 @@ fn release_write(lock: ReadWrite, want: Release, now: UnixMs) -> Result<Decision
     Ok(Decision::new(Released::Free, [first, second, Some(Change::Publish(Unlock::Write))]))
 }
 
-/// Releases everything this holder has. In write mode only a foreign client can have written another hold; that hold is
-/// kept.
+/// Releases everything this holder has. In write mode, only a foreign client can have added a hold of another holder; it
+/// is kept.
 fn release_both(record: &impl Record, lock: ReadWrite) -> Result<Decision<Released>, Refusal> {
     reach_derived_keys(record)?;
     let [first, second, third] = if lock.others {
@@ -169,13 +169,13 @@ fn release_both(record: &impl Record, lock: ReadWrite) -> Result<Decision<Releas
     Ok(Decision::new(Released::Free, [first, second, third, Some(drop_holds), Some(publish)]))
 }
 
-/// A count beyond the limit is a foreign client's; the remaining keys end with their own leases.
+/// A count beyond the limit comes from a foreign client; the remaining keys end with their own leases.
 fn drop_holds_above(left: i64, reads: i64) -> Change {
     Change::DropHolds { first: left.saturating_add(1), count: bounded(reads.saturating_sub(left)) }
 }
 
-/// Restarts the lease of every hold this holder has. A writer is alone, so the lock's lease is its own; a reader's
-/// must not end before the others'.
+/// Restarts the lease of every hold of this holder. A writer is alone, so the lock's lease is its own. A reader's renewal
+/// must not end the lock before the leases of other readers.
 pub(super) fn renew(
     record: &impl Record,
     lock: ReadWrite,
@@ -206,12 +206,12 @@ fn renewed_expiry(record: &impl Record, lock: ReadWrite, end: UnixMs, now: UnixM
     }
     match lock.mode {
         Mode::Read => longest_that_stays(record, lock, 0, now).map_or(renewed, |others| others.max(renewed)),
-        // Another holder's write, which only a foreign client can have put over this read.
+        // Another holder has a write hold next to this read: only a foreign client can have added it.
         Mode::Write => current,
     }
 }
 
-/// Refuses a lock whose read holds' keys are out of reach: it can have no read holds.
+/// Refuses a lock if the keys of its read holds are out of reach: such a lock can have no read holds.
 pub(super) fn reach_derived_keys(record: &impl Record) -> Result<(), Refusal> {
     if record.derived_keys_are_reachable() { Ok(()) } else { Err(Refusal::OtherSlot) }
 }

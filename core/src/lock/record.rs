@@ -36,7 +36,7 @@ pub trait Record {
     /// [`Refusal::BadToken`] where the counter cannot count, [`Refusal::KeysOnTheirWay`] where it may be elsewhere.
     fn next_token(&self) -> Result<i64, Refusal>;
 
-    /// Calls `use_answer` with the answer that is stored for this lock and its end, if there is one.
+    /// Calls `use_answer` with the answer that is stored for this lock, and the answer's end; with None if none is stored.
     ///
     /// # Errors
     /// [`Refusal::OtherSlot`], and [`Refusal::WrongType`] where the key of the answer holds something else.
@@ -45,7 +45,7 @@ pub trait Record {
     /// Whether another node may have the answer while the lock's slot moves. Asked only where none is stored here.
     fn answer_may_be_elsewhere(&self) -> bool;
 
-    /// The Unix time in µs, below which no token may be; None if tokens go by the counter alone.
+    /// The Unix time in µs: no token may be smaller. None if tokens go by the counter alone.
     fn token_clock_us(&self) -> Option<i64>;
 
     /// How many readers this lock has, dead ones included, or a few more.
@@ -54,8 +54,8 @@ pub trait Record {
     /// When this holder's read hold number `index` ends, if it is alive.
     fn read_hold_end(&self, index: i64) -> Option<Expiry>;
 
-    /// The latest end among the read holds that are alive after `now`: all of the other holders', and this holder's
-    /// first `own`. None if all are dead. `Never` also if there are more than it may look at: the caller then keeps the
+    /// The latest end among the read holds that are alive after `now`: all those of other holders, and this holder's first
+    /// `own`. None if all are dead. `Never` also if there are more than one command may read: the caller then keeps the
     /// lock's lease, which no read hold outlives.
     fn longest_read_lease(&self, own: i64, now: UnixMs) -> Option<Expiry>;
 
@@ -96,8 +96,8 @@ pub struct ReadWrite {
     pub others: bool,
 }
 
-/// The integer, if these bytes are one just as the server itself writes and reads it: no sign but a minus, no leading
-/// zeros, no spaces.
+/// The integer that these bytes spell, if they spell it just as the server itself does: no sign except a minus, no
+/// leading zeros, no spaces.
 #[must_use]
 pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
@@ -112,7 +112,7 @@ pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let add_digit = |number: i64, byte: &u8| {
         let digit = i64::from(byte.checked_sub(b'0').filter(|digit| *digit <= 9)?);
         let shifted = number.checked_mul(10)?;
-        // The smallest number has no positive counterpart, so a negative one is counted downwards.
+        // The smallest number has no positive counterpart, so a negative number is built downwards.
         if negative { shifted.checked_sub(digit) } else { shifted.checked_add(digit) }
     };
     digits.iter().try_fold(0, add_digit)

@@ -46,8 +46,8 @@ pub struct Effect {
 /// Not granted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Until when the answer stays the same, unless a client changes the lock: 0 if it has just gone, -1 if it has no
-    /// expiry.
+    /// The ms for which the answer stays the same, unless a client changes the lock: 0 if it has just ended, -1 if it has
+    /// no expiry.
     pub left_ms: i64,
     /// Whether a reader asks to write: as a waiter it would wait for itself.
     pub waits_for_itself: bool,
@@ -66,7 +66,7 @@ pub enum Obstacle {
     },
 }
 
-/// What an acquire came to. How the client gets it depends on how it waited; the words are the same for all.
+/// The outcome of an acquire. How the client gets it depends on how it waited; the words are the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// With the fencing token, if one was asked for.
@@ -136,7 +136,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// A grant by these changes and, if it is fenced, that of its token. The token is read before any write, so that a
+    /// A grant by these changes and, if it is fenced, the change of its token. The token is read before any write, so that a
     /// counter that cannot count refuses the grant.
     pub fn granted(
         self,
@@ -176,7 +176,7 @@ pub enum Refusal {
     LeaseOnRead,
     /// This holder has both sides, and the release names neither.
     WhichSide,
-    /// One hold more, or work on all of them, is more than the limits allow.
+    /// One more hold, or work on all holds, would exceed the limits.
     TooManyHolds,
     /// A reader of this lock asks to write, and would wait for itself.
     Deadlock,
@@ -217,7 +217,7 @@ impl Lease {
     }
 }
 
-/// When a key goes by itself. `Never` is later than any moment.
+/// When a key ends by itself. `Never` is later than any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expiry {
     At(UnixMs),
@@ -235,8 +235,8 @@ impl Expiry {
     }
 }
 
-/// The side of a lock that a hold is on. A plain lock has only one. Waiting asks here what it must know of a side: code outside
-/// this folder never asks which one it is.
+/// The side of a lock that a hold is on. A plain lock has only one. The methods below answer what the code for waiting must
+/// know of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Plain,
@@ -302,14 +302,14 @@ impl Side {
         matches!(self, Self::Read | Self::Permit(_))
     }
 
-    /// Whether a waiter for this side keeps those behind it from sharing the lock with its holders. A request for a permit may
-    /// allow fewer holders than there are.
+    /// Whether a waiter for this side keeps the waiters behind it from sharing the lock with its holders. A request for a
+    /// permit may allow fewer holders than there are now.
     #[must_use]
     pub fn ends_sharing(self) -> bool {
         matches!(self, Self::Write | Self::Permit(_))
     }
 
-    /// Of a permit, how many there may be.
+    /// For permits: how many may be taken.
     #[must_use]
     pub fn limit(self) -> Option<Limit> {
         match self {
@@ -325,7 +325,7 @@ impl Side {
             (Observed::Mine { .. }, Self::Plain) => record.expiry(),
             (Observed::ReadWrite(lock), Self::Write) if lock.writes > 0 => record.expiry(),
             (Observed::ReadWrite(lock), Self::Read) if lock.reads > 0 => record.read_hold_end(lock.reads)?,
-            // Also a permit that has ended: the caller looks at the time.
+            // Includes a permit that has ended: the caller compares its end with the time.
             (Observed::Permits, Self::Permit(_)) => Expiry::At(record.permits(UnixMs::MIN, 0).mine?),
             _ => return None,
         };

@@ -6,7 +6,7 @@
 
 use super::{Change, Changes, Expiry, Mode, READ_HOLDS_MAX, Refusal, UnixMs, Unlock, decimal, names};
 
-/// The most holders that breaking a lock looks at: so many take less than a turn of the server.
+/// The maximum number of holders that breaking a lock reads: this many take less than a turn of the server.
 pub const BROKEN_MAX: usize = 1_000;
 
 /// The maximum number of read holds of a broken lock whose keys are deleted. All others expire with their own leases.
@@ -41,13 +41,13 @@ pub struct Holding {
     pub count: i64,
 }
 
-/// What of a lock a holder has.
+/// The part of a lock that a holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Plain,
     Read,
     Write,
-    /// A permit, which ends then.
+    /// A permit, with its end.
     Permit(UnixMs),
 }
 
@@ -75,7 +75,7 @@ const GONE: i64 = -2;
 
 impl Snapshot {
     /// The time left of each holding, as PTTL gives it: for a read, the longest of its own leases; for a permit its own;
-    /// for anything else the lock's. None for the reads behind the first `most` keys, which are not looked at.
+    /// for anything else the lock's. None for the reads beyond the first `most` keys, which are not looked up.
     pub fn left_ms(&self, now: UnixMs, most: i64, read_lease: impl Fn(&Holding) -> Option<Expiry>) -> Vec<Option<i64>> {
         let mut budget = most;
         let left_ms = |holding: &Holding| {
@@ -94,7 +94,7 @@ impl Snapshot {
     /// whether the keys of read holds may be touched; if not, none of them are ours.
     #[must_use]
     pub fn break_up(self, reads_are_reachable: bool) -> Breaking {
-        // The message that wakes every waiter of Redisson's that can go on now. Of permits it knows nothing.
+        // The message wakes every Redisson waiter that can go on now. Redisson knows nothing of permits.
         let unlock = match self.kind {
             Kind::Plain => Some(Unlock::Plain),
             Kind::ReadWrite => Some(Unlock::Write),

@@ -1,8 +1,8 @@
 //! Which fencing token a grant gets.
 //!
 //! A token is only useful if it is larger than all that were granted before: even if the counter is gone with the data set,
-//! was evicted, or never reached the replica that is the master now. So it is the counter's next, or the time if
-//! that is larger. Each grant takes longer than a µs, so the time alone grows from one to the next, even without a counter;
+//! was evicted, or never reached the replica that is the master now. So it is the counter's next value, or the time if
+//! that is larger. Each grant takes longer than a µs, so the time alone grows from one grant to the next, even with no counter;
 //! and the counter ensures that a clock which is set back makes no token smaller.
 
 use super::{Change, Record, Refusal};

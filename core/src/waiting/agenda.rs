@@ -1,7 +1,7 @@
 //! The work that is due for waiters: at once, as soon as this server may write again, or in its turn.
 //!
-//! Nothing here is a decision. It is a list of locks to look at, each at most once however often something happens to
-//! it, of holds to release, and of waiters to dismiss. `upkeep.rs` fills and empties it.
+//! The agenda decides nothing. It lists locks to check, each at most once however often something happens to it, holds to
+//! release, and waiters to dismiss. `upkeep.rs` fills and empties it.
 
 use super::queue::{LockId, Ticket};
 use super::waiter::{Names, SessionId};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// What is kept of each lock with waiters.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Whether the lock must be looked at.
+    /// Whether the lock must be checked.
     pub is_changed: bool,
     /// Whether the lock is in the list of changed locks.
     pub is_listed: bool,
@@ -20,7 +20,7 @@ pub struct Notes {
 
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    /// Locks to look at, among them some that no longer need a look.
+    /// Locks to check. Some of them no longer need a check.
     pub changed: VecDeque<LockId>,
     /// The locks among them that the current command has changed, some of which no longer need a check.
     pub by_command: VecDeque<LockId>,
@@ -28,21 +28,21 @@ pub(super) struct Agenda {
     pub to_release: VecDeque<Untold>,
     /// Sessions that are attended again, and were passed over meanwhile.
     pub returning: VecDeque<SessionId>,
-    /// Connections that are closed, with those of their sessions for which that is not noted yet.
+    /// Closed connections, each with those of its sessions for which the close is not noted yet.
     pub disconnected: VecDeque<(u64, BTreeSet<SessionId>)>,
     /// Sessions with work left, each once: they have acknowledged events, are unattended with tickets that were not checked
     /// since, or have ended.
     pub sessions: VecDeque<SessionId>,
     /// Broken locks with read holds of former holders that are still to be deleted.
     pub broken: VecDeque<Broken>,
-    /// So many locks are still to be looked at, since something has happened to all keys.
+    /// The number of locks still to be checked, after something has happened to all keys or for a patrol.
     pub to_sweep: usize,
     /// Every waiter that came before this one is to be dismissed.
     pub dismissed: Option<Ticket>,
     pub patrol_at: Option<UnixMs>,
-    /// From the first time until the second nothing is written: as far as is known, this server may not.
+    /// Nothing is written from the first time until the second: as far as is known, this server may not write then.
     pub rest: Option<(UnixMs, UnixMs)>,
-    /// Whether no lock may be touched but the one that is looked at.
+    /// Whether only the lock that is being checked may be touched.
     pub is_confined: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Cancelling<C> {
     pub client: Option<C>,
     pub session: SessionId,
     pub names: TicketNames,
-    /// What became of those that were named before.
+    /// The results of the tickets that were named before.
     pub done: Vec<Cancelled>,
 }
 

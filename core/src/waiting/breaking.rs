@@ -1,4 +1,4 @@
-//! BREAK: the lock is free, or its first waiter's, in one step. The read holds of its former holders, which are keys of
+//! BREAK frees the lock, or hands it to its first waiter, in one step. The read holds of its former holders, which are keys of
 //! their own, are deleted in slices after that: no waiter needs them to be gone.
 
 use super::agenda::Broken;
@@ -8,7 +8,7 @@ use super::host::{Host, OwnText, Permission, Purpose, Text, Trigger};
 use super::queue::LockName;
 use crate::lock::{BROKEN_MAX, Change, Changes, Holds, Observed, Plan, Record};
 
-/// So many read holds are deleted in one step.
+/// The number of read holds that one step deletes.
 const HOLDS_AT_ONCE: i64 = 64;
 
 impl<C> Engine<C> {
@@ -17,7 +17,7 @@ impl<C> Engine<C> {
     /// # Errors
     /// With nothing changed.
     pub fn break_lock<'a, H: Host<Client = C>>(&mut self, host: &'a H, key: Text<'a, H>) -> Result<bool, Rejected> {
-        // The turn begins here: what of it the lock itself takes is not left for its read holds.
+        // The turn begins here, so the time for the lock itself counts, too: its read holds get the rest.
         host.turn_is_over();
         let database = host.database();
         let Some(snapshot) = host.snapshot(key, BROKEN_MAX)? else {
@@ -34,7 +34,7 @@ impl<C> Engine<C> {
         if !breaking.read_holds.is_empty() {
             self.agenda.broken.push_front(Broken { database, key: key.as_ref().into(), holds: breaking.read_holds });
         }
-        // For most locks all in the same step. Only those of this lock, whose slot the command has.
+        // For most locks, all are deleted in this step. Only read holds of this lock, since the command has only its slot.
         while self.agenda.broken.len() > others && !host.turn_is_over() && self.drop_next_broken(host, Trigger::Command)
         {
         }
@@ -63,11 +63,11 @@ impl<C> Engine<C> {
                 self.rest(host, ms);
                 return false;
             }
-            // They went with their slot.
+            // The read holds went with their slot.
             Permission::Elsewhere => return true,
         }
         let record = host.open(key.lend(), name.lend());
-        // The holder may have read holds again, under the lowest numbers.
+        // The holder may have acquired read holds again, under the lowest numbers: these stay.
         let present = match record.observe() {
             Ok(Observed::ReadWrite(lock)) => lock.reads,
             _ => 0,

@@ -9,7 +9,7 @@ use super::waiter::{Recipient, Waiter};
 /// The queues of all locks.
 type AllQueues<C> = Queues<Waiter<C>, Notes>;
 
-/// What is kept of the waiters for more than one lock. Of all others the queues have everything.
+/// What is kept of the waiters for several locks. For all other waiters, the queues have everything.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     of_several: Map<Ticket, Several>,
@@ -23,7 +23,7 @@ pub(super) struct Several {
     all: Box<[Ticket]>,
     /// How often it was overtaken.
     pub overtaken: u8,
-    /// The number of the claim that it lacked the last time.
+    /// The index of the claim that it lacked last time.
     pub lacks: usize,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn waiter_of<C>(queues: &AllQueues<C>, claim: Ticket) -> Ticket {
 }
 
 impl Claims {
-    /// Whether no waiter has more than one.
+    /// Whether no waiter has more than one claim.
     pub fn is_empty(&self) -> bool {
         self.of_several.is_empty() && self.beside == 0
     }
@@ -51,7 +51,7 @@ impl Claims {
         self.of_several.get(waiter).map_or(std::slice::from_ref(waiter), |several| &several.all)
     }
 
-    /// All claims but the first one.
+    /// All claims except the first one.
     pub fn beside(&self, waiter: Ticket) -> Vec<Ticket> {
         self.of_several.get(&waiter).map_or_else(Vec::new, |several| several.all.iter().skip(1).copied().collect())
     }
@@ -82,7 +82,7 @@ impl Claims {
         }
     }
 
-    /// What of the claims does not hold, if anything.
+    /// A fault of the claims, if there is one.
     pub fn fault<C>(&self, queues: &AllQueues<C>) -> Option<&'static str> {
         let mut beside: usize = 0;
         for (waiter, several) in &self.of_several {

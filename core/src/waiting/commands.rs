@@ -1,4 +1,4 @@
-//! What the commands do: decide, apply, and serve the waiters. The server and the random histories both come in here, so
+//! What the commands do: decide, apply, and serve the waiters. The server and the random histories both call this code, so
 //! the tested code is the shipped code.
 
 use super::agenda::{Cancelled, Cancelling, TicketNames};
@@ -22,9 +22,9 @@ use std::rc::Rc;
 pub struct Waiting<T> {
     /// 0 means forever.
     pub limit_ms: i64,
-    /// The client waits only if fewer than so many wait for the lock already.
+    /// The client waits only if fewer than this many waiters wait for the lock already.
     pub max: Option<usize>,
-    /// Without, the client is blocked.
+    /// Without a ticket, the client is blocked.
     pub ticket: Option<T>,
 }
 
@@ -45,7 +45,7 @@ pub enum Acquiring {
     Blocked(Ticket),
     /// The ticket waits, and the session gets an event later.
     Waiting,
-    /// So many wait for the lock already, and the client did not want to wait behind as many. Nothing is changed.
+    /// This many waiters wait for the lock already, and the client's `max` allows no more. Nothing is changed.
     TurnedAway {
         waiting: usize,
     },
@@ -101,7 +101,7 @@ pub enum Rejected {
     TicketsOfUserFull,
 }
 
-/// The most tickets that are taken back in one step, for a client that cannot be kept waiting.
+/// The maximum number of tickets that one step takes back, for a client that cannot be blocked.
 const CANCELLED_AT_ONCE: usize = 1_000;
 
 impl From<Refusal> for Rejected {
@@ -169,7 +169,7 @@ impl<C> Engine<C> {
         self.wait(host, &Request { keys: &[key], locks, asked_by, wish }, waiting, &[(0, busy)])
     }
 
-    /// The same for several plain locks, each another one: all or none.
+    /// The same for several different plain locks: all or none.
     ///
     /// # Errors
     /// With nothing changed.
@@ -194,7 +194,7 @@ impl<C> Engine<C> {
             let opened = if busy.is_empty() {
                 self.open(host, *key, wish)
             } else {
-                // Nothing is granted any more, so the waiters of the other locks need not be asked.
+                // One lock is busy, so nothing will be granted, and the waiters of the other locks need not be checked.
                 Opened { record: host.open(*key, wish.holder), ahead: Ahead::Nobody, overtaken: Vec::new() }
             };
             match lock::acquire(&opened.record, wish, opened.ahead, self.grace(host), host.now())? {
@@ -206,8 +206,8 @@ impl<C> Engine<C> {
             let locks = &names_of(host, keys);
             return self.wait(host, &Request { keys, locks, asked_by, wish }, waiting, &busy);
         }
-        // Each of them could be granted when it was looked at, and nothing has happened to any of them since: only a pause
-        // is in the way.
+        // Each lock could be granted when it was checked, and nothing has happened to any lock since: only a pause can be in
+        // the way.
         let Tried::Granted(_, grants) = acquire_open(host, keys, wish, self.grace(host)) else {
             return Err(Rejected::Paused);
         };
@@ -262,7 +262,7 @@ impl<C> Engine<C> {
         }
         let locks = request.locks;
         let former = self.wait_of(request.wish.holder.as_ref(), locks, request.asked_by);
-        // A request that could be granted at once was, and one that takes the place of another makes no queue longer.
+        // Only a request that must wait gets here. One that takes the place of a former request makes no queue longer.
         let longest = || locks.iter().map(|lock| self.queues.length_of(*lock)).max().unwrap_or(0);
         if let Some(waiting) =
             max.filter(|_| former.is_none()).and_then(|max| Some(longest()).filter(|all| *all >= max))
@@ -271,7 +271,7 @@ impl<C> Engine<C> {
             return Ok(Acquiring::TurnedAway { waiting });
         }
         // Checked before the client is blocked, since it cannot be unblocked without an answer. A blocked client leaves its room
-        // to the one that takes its place; the event of a ticket takes what the ticket did.
+        // to the one that takes its place. A ticket does not: its event takes the same room.
         let session = by_ticket.map(|(session, _)| session);
         if session.is_some() || former.is_none_or(|former| self.client(former).is_none()) {
             self.check_room(host, session, locks.len())?;
@@ -293,8 +293,8 @@ impl<C> Engine<C> {
         Ok(if client.is_some() { Acquiring::Blocked(ticket) } else { Acquiring::Waiting })
     }
 
-    /// Has the locks of a new waiter looked at when they may be free: of those that were free already, at once if the waiter may
-    /// be granted them now.
+    /// Schedules checks of the busy locks of a new waiter: at the end of their leases, and also at once if the waiter may be
+    /// granted them now.
     fn look_again(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], may_be_now: bool, now: UnixMs) {
         for (number, Busy { left_ms, .. }) in busy {
             let Some(lock) = locks.get(*number).and_then(|lock| self.queues.find(*lock)) else { continue };
@@ -325,15 +325,15 @@ impl<C> Engine<C> {
         if fits_user { Ok(()) } else { Err(Rejected::TicketsOfUserFull) }
     }
 
-    /// The place of a new waiter in the queue of each lock: that of the former request of its holder; or the front, if only a grace
-    /// keeps it from a lock that its holder has, since the others wait for that holder. Otherwise it is last, and the lock is left
-    /// out.
+    /// The place of a new waiter in the queue of each lock: that of the former request of its holder; or the front, if only a
+    /// grace keeps it from a lock that its holder has, since the others wait for that holder; otherwise the end. An empty
+    /// list means the end of each queue.
     fn places(&mut self, locks: &[LockName<'_>], busy: &[(usize, Busy)], former: Option<Ticket>) -> Vec<Joins> {
         let reenters = |busy: &Busy| busy.obstacle == (Obstacle::Grace { reenters: true });
         if former.is_none() && !busy.iter().any(|(_, busy)| reenters(busy)) {
             return Vec::new();
         }
-        // Those that are being dismissed are known by their numbers.
+        // Waiters are dismissed by their numbers, so a new waiter must not get one of these numbers.
         let is_dismissing = self.next_dismissed().is_some();
         let former = former.filter(|former| !self.is_dismissed(*former));
         let goes_first =
@@ -346,7 +346,7 @@ impl<C> Engine<C> {
         locks.iter().enumerate().map(place).collect()
     }
 
-    /// For a client that does not wait, or that cannot be blocked.
+    /// The answer to a client that does not wait, or that cannot be blocked.
     fn refuse<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
@@ -390,7 +390,7 @@ impl<C> Engine<C> {
         let lock = name_of(host, &key);
         let Some(id) = self.queues.find(lock) else { return opened(record, Ahead::Nobody) };
         if record.is_there() {
-            // Only a request that shares it may join others in the lock, past waiters that stand aside.
+            // Only a request for a shared side may join the holders, past waiters that are aside.
             let may_join = wish.side.is_shared() && !self.sessions.is_empty();
             let is_first = may_join && matches!(self.next_in_line(host, id, None, host.now()), Ok(None));
             return opened(record, if is_first { Ahead::Nobody } else { Ahead::Someone });
@@ -399,7 +399,7 @@ impl<C> Engine<C> {
         let settled = self.settle(host, lock, Trigger::Command);
         let record = host.open(key, wish.holder);
         match settled {
-            // By another kind of lock they would be kept out for good.
+            // A lock of another kind would keep the overtaken waiters out for good.
             Settled::MayBeOvertaken(overtaken) if overtaken.is_empty() || wish.side == Side::Plain => {
                 Opened { record, ahead: Ahead::Nobody, overtaken }
             }
@@ -407,7 +407,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Gives holds back. If that frees a lock with waiters, the first of them gets it in the same step.
+    /// Releases one hold of a holder, or all. If that frees a lock with waiters, the first of them gets it in the same step.
     ///
     /// # Errors
     /// With nothing changed.
@@ -450,11 +450,11 @@ impl<C> Engine<C> {
         Ok(decision.answer)
     }
 
-    /// A call for the events of a session, which it opens if need be. Without news the call may wait for some: 0 ms means
-    /// for as long as a call may wait.
+    /// A call for the events of a session, which it opens if need be. Without news the call may wait for `wait_ms`: 0 means as
+    /// long as a call may wait.
     ///
     /// # Errors
-    /// If the session is not to be had.
+    /// If the session cannot be had.
     pub fn poll<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -485,7 +485,7 @@ impl<C> Engine<C> {
     /// blocked for it.
     ///
     /// # Errors
-    /// If these are more than one turn may take, and the client cannot be kept waiting. Nothing has changed then.
+    /// If there are more tickets than one turn may take, and the client cannot be blocked. Nothing has changed then.
     pub fn cancel<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -564,8 +564,8 @@ fn may_begin(verdict: &Verdict, waiting: Option<Wait<'_>>) -> bool {
     }
 }
 
-/// Whether one of these keys is the fencing counter of another: a lock cannot count. It would be found out only when the
-/// lock is held.
+/// Whether one of these keys is the fencing counter of another: a lock cannot count. Without this check, that would be found
+/// out only when the lock is held.
 fn one_counts_for_another<K: AsRef<[u8]>>(keys: &[K]) -> bool {
     let all: BTreeSet<_> = keys.iter().map(AsRef::as_ref).collect();
     all.iter().any(|key| names::fencing_counter(key, |counter| all.contains(counter)))

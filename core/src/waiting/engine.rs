@@ -36,10 +36,10 @@ pub struct Engine<C> {
     pub(super) claims: Claims,
     /// The commands that take back more tickets than one turn has time for.
     pub(super) cancelling: VecDeque<Cancelling<C>>,
-    /// The answers that some waiters of these locks are still to be given.
+    /// The answers that some waiters of these locks are still to get.
     pub(super) answering: BTreeMap<LockId, Answering>,
     pub counters: Counters,
-    /// The times of the first and the last of the grants under way.
+    /// The times of the first and the last grant since [`Engine::take_serving_ms`] was last called.
     pub(super) serving: Option<(UnixMs, UnixMs)>,
     /// Blocked clients that were granted their lock and have not yet been answered.
     pub(super) untold: Map<Ticket, Untold>,
@@ -52,7 +52,7 @@ pub struct Engine<C> {
     pub(super) is_replica: bool,
 }
 
-/// Of most sessions all tickets are put back at once. So many of those that take longer are asked for at each look.
+/// Most sessions put all tickets back at once. Each check asks this many of the sessions that take longer.
 const RETURNING_ASKED: usize = 16;
 
 impl<C> Default for Engine<C> {
@@ -76,7 +76,7 @@ impl<C> Default for Engine<C> {
     }
 }
 
-/// Everything that decides what happens next; not the statistics, nor the indexes.
+/// Shows everything that decides what happens next: not the statistics, and not the indexes.
 impl<C: fmt::Debug> fmt::Debug for Engine<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let untold: BTreeMap<_, _> = self.untold.iter().collect();
@@ -89,7 +89,7 @@ impl<C: fmt::Debug> fmt::Debug for Engine<C> {
 }
 
 impl<C> Engine<C> {
-    /// Puts a new waiter into the queues of its locks, last where nothing else is said. A session must be open.
+    /// Puts a new waiter into the queues of its locks: last, unless `joins` says otherwise. Its session must be open.
     ///
     /// # Errors
     /// If there is no room for another waiter. It is dropped.
@@ -166,7 +166,7 @@ impl<C> Engine<C> {
         self.queues.length()
     }
 
-    /// The same, with each that waits for several locks counted once.
+    /// The same, but each waiter for several locks counts once.
     #[must_use]
     pub fn waits(&self) -> usize {
         self.queues.length().saturating_sub(self.claims.beside)
@@ -202,14 +202,14 @@ impl<C> Engine<C> {
         locks.filter_map(|lock| Some(self.queues.name(lock)?.1)).collect()
     }
 
-    /// When the waiter came that has waited longest.
+    /// When the waiter that has waited longest came.
     #[must_use]
     pub fn oldest_since(&self) -> Option<UnixMs> {
         self.queues.since(self.queues.oldest()?)
     }
 
-    /// Of each session that is back, but with tickets that are not back in their places yet, the first in this queue returns.
-    /// The lock is then to be checked: the caller may be a newcomer, which only asks whether it has to wait.
+    /// For each session that is attended again but still has tickets to put back, puts its first ticket in this queue back. The
+    /// lock must then be checked: the caller may be a newcomer, which only asks whether it has to wait.
     pub(super) fn put_returning_back(&mut self, lock: LockId, now: UnixMs) {
         let mut is_back = false;
         for id in self.agenda.returning.iter().take(RETURNING_ASKED) {
@@ -257,7 +257,7 @@ impl<C> Engine<C> {
         })
     }
 
-    /// Gives a waiter that has left its outcome. `beside` is that of its locks other than the first one.
+    /// Gives the outcome to a waiter that has left. `beside` is the outcome for its locks other than the first one.
     pub(super) fn tell<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -295,7 +295,7 @@ impl<C> Engine<C> {
         self.serving.take().map(|(first, last)| last.saturating_sub(first))
     }
 
-    /// Takes a waiter out, with all its claims. The waiters behind it may have waited for it only.
+    /// Takes a waiter out, with all its claims. If waiters behind it may have waited only for it, its locks will be checked.
     pub(super) fn leave(&mut self, waiter: Ticket) -> Option<Left<Waiter<C>>> {
         let any_may_have = !self.claims.is_empty();
         for claim in self.claims.beside(waiter) {
@@ -328,7 +328,7 @@ impl<C> Engine<C> {
         Some(left)
     }
 
-    /// Takes out a blocked client that is gone. Has its lock looked at, or the hold that it was granted released.
+    /// Takes out a blocked client that is gone. Its lock will be checked, or the hold that it was granted released.
     pub(super) fn gone(&mut self, ticket: Ticket) -> Option<C> {
         self.agenda.to_release.extend(self.untold.remove(&ticket));
         let wait = self.leave(ticket)?.waiter;
@@ -354,7 +354,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// What of the above does not hold, if anything. It looks at everything.
+    /// An invariant of [`Engine`] that does not hold, if any. It checks everything.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
         let ended = self.agenda.sessions.iter().filter(|id| !self.sessions.is_open(**id));

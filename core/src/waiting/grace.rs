@@ -19,9 +19,9 @@ pub(super) struct GraceClock {
 pub(super) enum Begun {
     #[default]
     No,
-    /// As soon as the server can serve.
+    /// It begins as soon as the server can serve.
     AtOnce,
-    /// By the monotonic clock; from the next ms on, so that no part of one is missing at the end.
+    /// It began at this time of the monotonic clock: the next ms, so that no part of a ms is missing at the end.
     Since(i64),
 }
 
@@ -47,7 +47,7 @@ impl GraceClock {
 }
 
 impl<C> Engine<C> {
-    /// This server was started, or has become a master: a grace begins, from its beginning if one runs already.
+    /// This server was started, or has become a master: a grace begins, or begins again if one runs already.
     pub fn begin_grace(&mut self) {
         self.grace.begun = Begun::AtOnce;
         self.grace.is_told = false;
@@ -85,7 +85,7 @@ impl<C> Engine<C> {
         self.grace.is_told || self.grace.begun != Begun::No
     }
 
-    /// The ms left of the grace, for INFO and INSPECT: 1 until its end is noted, as until then a longer one may be set.
+    /// The ms left of the grace, for INFO and INSPECT: at least 1 until its end is noted. Until then a longer one may be set.
     #[must_use]
     pub fn grace_left_ms(&self, length_ms: i64, steady_ms: i64) -> i64 {
         let least_ms = i64::from(self.grace.begun != Begun::No && length_ms > 0);

@@ -1,5 +1,5 @@
-//! What waiting stands on: the server, or a world that a test moves. It reads and writes keys, answers clients and tells
-//! the time; it decides nothing.
+//! The port of waiting: to the server, or to a world that a test moves. A host reads and writes keys, answers clients and
+//! gives the time; it decides nothing.
 
 use super::agenda::Cancelled;
 use super::engine::Engine;
@@ -26,7 +26,7 @@ pub trait Host {
     where
         Self: 'a;
 
-    /// The next of what others have done while the engine was at work, such as by a callback within a write.
+    /// The next note of what others have done while the engine was at work, such as in a callback within a write.
     fn next_note(&self) -> Option<Note>;
 
     fn now(&self) -> UnixMs;
@@ -52,8 +52,8 @@ pub trait Host {
 
     fn open<'a>(&'a self, key: Text<'a, Self>, holder: Text<'a, Self>) -> Self::Lock<'a>;
 
-    /// Closes the lock, unchanged since it was decided upon, and makes the plan true; and in the same step what is to be changed
-    /// in others for the same holder.
+    /// Closes the lock, which is unchanged since the decision, and writes the plan; in the same step also the changes of
+    /// `others`, other locks for the same holder.
     ///
     /// # Errors
     /// If a key would be created while the server may not write; nothing is changed then.
@@ -72,8 +72,8 @@ pub trait Host {
     /// [`Refusal::WrongType`] where the key is no lock.
     fn snapshot(&self, key: Text<'_, Self>, most: usize) -> Result<Option<Snapshot>, Refusal>;
 
-    /// Whether locks may be changed for this purpose: this one, which must not be open, or else any, as far as is known without
-    /// asking about a key.
+    /// Whether locks may be changed for this purpose. With a key: this lock, which must not be open. Without: any lock, as far
+    /// as is known without asking about a key.
     fn permission(&self, key: Option<Text<'_, Self>>, purpose: Purpose) -> Permission;
 
     /// The ms left on a lock, for the answer to a refused client.
@@ -88,8 +88,8 @@ pub trait Host {
     /// Blocks the client of this command, if that can be done.
     fn block(&self) -> Option<Self::Client>;
 
-    /// A waiter has begun to wait: for this side of a lock, whose changes the host must report from now on; and as this client, if
-    /// it was blocked just now.
+    /// A waiter has begun to wait. With a side: the host must report changes of locks of this side from now on. With a client:
+    /// the waiter is this client, which was blocked just now.
     fn waits(&self, side: Option<Side>, client: Option<(&Self::Client, WaitsFor)>);
 
     /// Answers a blocked client, and unblocks it.
@@ -100,7 +100,7 @@ pub trait Host {
 }
 
 pub trait OwnText {
-    /// A string as the host has it, which another owner keeps.
+    /// The string as the host has it, lent by its owner.
     type Lent<'a>: Copy + AsRef<[u8]>
     where
         Self: 'a;
@@ -121,13 +121,13 @@ pub type Text<'a, H> = <<H as Host>::OwnText as OwnText>::Lent<'a>;
 /// What has happened outside the engine. The reporter is in the middle of something, so it is only noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Something to one key.
+    /// Something has happened to one key.
     Key { database: i32, key: Box<[u8]>, cause: Cause },
-    /// Something to all keys, or to all of a database.
+    /// Something has happened to all keys, or to all keys of a database.
     Keys,
     /// Two databases have each other's number now. Waiters stay with the number, and holds with their keys.
     Swapped(i32, i32),
-    /// This server has become a master, or a replica. From now on another one decides what becomes of the grants of before.
+    /// This server has become a master, or a replica. From now on another server decides what becomes of earlier grants.
     RoleChanged { is_replica: bool },
     /// A connection is closed.
     Disconnected(u64),
@@ -152,7 +152,7 @@ pub enum WaitsFor {
     Events(SessionId),
     /// That all of its tickets are taken back.
     Cancel,
-    /// Nothing more: it is answered, and hears of that in the same turn.
+    /// Nothing more: the client is answered, and gets its reply in the same turn.
     Answer,
 }
 
@@ -167,7 +167,7 @@ pub enum Cause {
     Command,
 }
 
-/// What a blocked client is answered.
+/// The answer to a blocked client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The outcome of its wait. A grant comes with its fencing token if the client asked for one.
@@ -230,11 +230,11 @@ pub enum Trigger {
     Event,
 }
 
-/// What locks are to be changed for.
+/// The purpose for which locks are to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A grant or a renewal by a client's command, which the server has found fit to run: only a standstill speaks against it,
-    /// after which the server may have been taken for dead.
+    /// A grant or a renewal by a client's command, which the server has found fit to run. Only a stall forbids it: after a
+    /// stall, the server may have been taken for dead.
     Command,
     /// A grant to a waiter.
     Grant,
@@ -244,7 +244,7 @@ pub enum Purpose {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// Of every lock: for the rest of this turn.
+    /// For every lock, for the rest of this turn.
     Granted,
     /// It depends on the key.
     OfKey,

@@ -1,6 +1,6 @@
-//! What has a name is found by the name's hash: locks by their names, waiters by their holders' and by their tickets'.
+//! An index by the hash of a name: of locks by their names, of waiters by their holders' names and by their tickets' names.
 //!
-//! Only a hash of 32 bits and a place are kept of each, since names are long, are stored elsewhere already, and there may be a
+//! An entry is only a hash of 32 bits and a place, since names are long, are stored elsewhere already, and there may be a
 //! million. Two names may share a hash, so the caller checks what it finds.
 
 use super::store::Place;
@@ -18,10 +18,10 @@ pub(super) struct Index {
     parts: [HashTable<(u32, Place)>; PARTS],
 }
 
-/// With fewer entries, the room for them is kept.
+/// An empty table with room for at most this many entries keeps that room.
 const FEW: usize = 64;
 
-/// What is in it can be found out from what it finds.
+/// Omits the entries: they follow from the values at their places.
 impl fmt::Debug for Index {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Index").finish_non_exhaustive()
@@ -56,7 +56,7 @@ impl Index {
         }
     }
 
-    /// All of this name, and perhaps some of others, in no order.
+    /// The places of all with this name, and perhaps of some with other names, in no order.
     pub fn find<N: Hash>(&self, name: N) -> impl Iterator<Item = Place> + use<'_, N> {
         let hash = self.hash(name);
         let found = self.parts.get(part_of(hash)).into_iter().flat_map(move |part| part.iter_hash(spread(hash)));
@@ -68,7 +68,7 @@ fn part_of(hash: u32) -> usize {
     usize::try_from(hash).unwrap_or(0) % PARTS
 }
 
-/// Over the bits that a table looks at: by the fraction of the golden ratio, in 64 bits.
+/// Spreads a hash over the bits that a table looks at: by the fraction of the golden ratio, in 64 bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -7,7 +7,7 @@
 //! - [`Engine`]: everything that is kept in memory of waiters, and the work to be done for them
 //! - `claims`: a waiter's place in the queue of each of its locks
 //! - `grace`: how long no waiter is served after a failover or a restart, and which ones are served at its end
-//! - [`WaitHistogram`]: how long they waited
+//! - [`WaitHistogram`]: how long waiters waited
 //! - `once`: the answer of one holder's work, for all callers of ONCE
 //! - [`commands`]: what the commands do, and `serve`: which waiter is next; both over a [`Host`] that is the server or a test
 
@@ -36,7 +36,7 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Seeded at random like the standard hash, since clients choose the names; but a hand-over uses these maps some twenty
-/// times, and the standard hash would be a tenth of its time.
+/// times, and the standard hash would take a tenth of its time.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 pub use agenda::{Cancelled, TicketNames};

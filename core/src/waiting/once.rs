@@ -3,8 +3,8 @@
 //! The answer ends all waits by ONCE that began before it, at any place in the queue: those in front as soon as their lock is
 //! checked, the others in slices. Other waiters are served in their order.
 //!
-//! A waiter gets the very value of ANSWER, even if the stored one is gone. One that joined later found no stored answer, and
-//! waits for the next.
+//! A waiter gets the very value of ANSWER, even if the stored one is gone. A waiter that joined later found no stored answer,
+//! and waits for the next.
 
 use super::commands::{Acquiring, Rejected, Wait, may_go_on, name_of};
 use super::engine::Engine;
@@ -15,11 +15,11 @@ use super::waiter::AskedBy;
 use crate::lock::{self, Lease, Outcome, Plan, Record, Wish};
 use std::rc::Rc;
 
-/// An answer that some waiters of a lock are still to be given.
+/// An answer that some waiters of a lock are still to get.
 #[derive(Debug)]
 pub(super) struct Answering {
     value: Rc<[u8]>,
-    /// Later than every ticket that is to be given it.
+    /// A ticket later than each one that is to get the answer.
     before: Ticket,
     /// The last waiter that the sweep has passed: it does not wait by ONCE.
     passed: Option<Ticket>,
@@ -37,7 +37,7 @@ impl<C> Engine<C> {
         wish: &Wish<Text<'a, H>>,
         waiting: Option<Wait<'_>>,
     ) -> Result<Acquiring, Rejected> {
-        // Closed again before the lock is opened to be granted.
+        // The lock is closed again before it is opened to be granted.
         let answer = stored(&host.open(key, wish.holder))?;
         match answer {
             Some(value) => {
@@ -84,7 +84,7 @@ impl<C> Engine<C> {
         Ok(true)
     }
 
-    /// Gives the next waiter its answer, or passes one that does not wait for it. Returns whether there was one.
+    /// Gives the next waiter its answer, or passes a waiter that does not wait for it. Returns whether there was one.
     pub(super) fn answer_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(mut first) = self.answering.first_entry() else { return false };
         let (lock, answering) = (*first.key(), first.get_mut());
@@ -102,7 +102,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// The answer that a waiter is to be given: the one that ended its wait, or the one that is stored now.
+    /// The answer that a waiter is to get: the one that ended its wait, or the one that is stored now.
     pub(super) fn answer_for<H: Host<Client = C>>(&self, host: &H, waiter: Ticket) -> Option<Rc<[u8]>> {
         let wait = self.queues.waiter(waiter).filter(|wait| wait.asked_by == AskedBy::Once)?;
         let lock = self.queues.lock_of(waiter)?;

@@ -12,13 +12,13 @@ use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// With more events than this not acknowledged, the process does not seem to read them.
+/// If more events than this are not acknowledged, the process does not seem to read them.
 pub const EVENTS_UNREAD_MAX: usize = 1_000;
 
 /// What became of a ticket.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its number: of the events of a session each has a higher one than the one before. The outbox gives it.
+    /// Its number, which the outbox gives: within a session, each event has a higher number than the one before.
     pub seq: u64,
     pub names: Names,
     pub outcome: Outcome,
@@ -27,7 +27,7 @@ pub struct Event {
     pub(super) side: Side,
     pub(super) fenced: bool,
     pub(super) asked_by: AskedBy,
-    /// Of a ticket for several locks, the outcome for those other than the first one.
+    /// For a ticket for several locks: the outcome for its locks other than the first one.
     pub(super) beside: Option<Box<Beside>>,
 }
 
@@ -35,15 +35,15 @@ pub struct Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beside {
     pub keys: Vec<Rc<[u8]>>,
-    /// Of all locks, if any were asked for.
+    /// The tokens of all locks, if tokens were asked for.
     pub tokens: Vec<i64>,
-    /// For a client that waited by ONCE.
+    /// The answer, for a client that waited by ONCE.
     pub answer: Option<Rc<[u8]>>,
 }
 
 impl Event {
     /// The room that it takes in a reply, or a little more. The lease of each lock is looked up for the reply, so a grant of
-    /// several locks counts more than it takes.
+    /// several locks counts for more than its bytes.
     fn bytes(&self) -> usize {
         let rest = match self.outcome {
             Outcome::Granted { .. } | Outcome::Busy { .. } | Outcome::Answered => 64,
@@ -71,17 +71,17 @@ impl Event {
 
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// By their numbers; among them those that are acknowledged and not freed yet. A tree, because a list or a table of a
+    /// The events by their numbers, including acknowledged ones that are not freed yet. A tree, because a list or a table of a
     /// million events would move all of them at once when it grows.
     events: BTreeMap<u64, Box<Event>>,
     /// The hash of each ticket's name, and the number of its event.
     by_ticket: BTreeSet<(u32, u64)>,
     hasher: RandomState,
-    /// The locks of all these events other than each event's first one.
+    /// The number of locks of all these events, without each event's first one.
     beside: usize,
     /// Every event up to this one is acknowledged.
     acknowledged: u64,
-    /// The last event that there was.
+    /// The last event so far.
     last: u64,
     /// The last event that was sent on the present connection.
     told: u64,
@@ -89,7 +89,7 @@ pub(super) struct Outbox {
     told_before: u64,
 }
 
-/// What is found by ticket is in the events.
+/// Omits the index by ticket: it follows from the events.
 impl fmt::Debug for Outbox {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { events, acknowledged, last, told, told_before, .. } = self;
@@ -99,7 +99,7 @@ impl fmt::Debug for Outbox {
     }
 }
 
-/// What one lock of several counts in a reply: its token, and the look at its lease.
+/// The bytes that each further lock counts in a reply: for its token, and for the lookup of its lease.
 const LOCK_BYTES: usize = 40;
 
 impl Outbox {

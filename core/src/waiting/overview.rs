@@ -1,4 +1,4 @@
-//! Waiters and sessions for people on call: which one waits for how long, and which one keeps how much.
+//! Waiters and sessions for people on call: how long each waiter waits, and how much each session keeps.
 //!
 //! [`Engine::sessions_to_be_shown`] walks through all sessions, since no order is kept for it: an operator asks once in a while, and
 //! each call of a session would have to pay.
@@ -35,7 +35,7 @@ pub enum SeenRecipient<'a, C> {
 /// A session as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// No other session has it, before or later.
+    /// Its number: no other session has it, before or later.
     pub number: u64,
     pub name: Rc<[u8]>,
     /// The user that opened it.
@@ -45,7 +45,7 @@ pub struct SessionSummary {
     pub is_attended: bool,
     /// Tickets that wait.
     pub tickets: usize,
-    /// Those that are not acknowledged.
+    /// Events that are not acknowledged.
     pub events: usize,
     /// When it ends if no call comes.
     pub ends: UnixMs,

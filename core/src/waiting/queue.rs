@@ -5,12 +5,12 @@
 //! A ticket names a waiter for as long as it waits, and no later one, even if its place in the store is used again; a
 //! [`LockId`] names a lock for as long as a client waits for it.
 //!
-//! A waiter that cannot be notified of a grant now is passed over: it is aside until it is put back, where its number says.
+//! A waiter that cannot be notified of a grant now is passed over: it is aside until it is put back where its number says.
 //!
 //! A waiter for several locks has a place in the queue of each: see `claims.rs`.
 //!
-//! Which queue is the longest, and which waiter came first, is kept in order all the time: operators ask for it every
-//! few seconds, and a walk through a million queues would hold the server up each time.
+//! The longest queue and the oldest waiter are kept up to date all the time: operators ask for them every few seconds, and
+//! a walk through a million queues would hold the server up each time.
 
 use super::Map;
 use super::index::Index;
@@ -28,7 +28,7 @@ pub struct Ticket {
     pub(super) place: Place,
 }
 
-/// Where a new waiter stands in the queue.
+/// The place at which a new waiter joins the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joins {
     Last,
@@ -37,7 +37,7 @@ pub enum Joins {
     At(Ticket),
 }
 
-/// The first number that a waiter gets. Those that come before all others get the numbers below.
+/// The first number that a waiter gets. Waiters that join before all others get the numbers below.
 const FIRST_NUMBER: u64 = 1 << 62;
 
 /// A lock with waiters, from when the first comes until the last leaves.
@@ -69,15 +69,15 @@ pub(super) enum Due {
 
 /// All queues, whatever a waiter is (`W`), and whatever else is kept of a lock (`L`).
 pub struct Queues<W, L> {
-    /// The locks of each database. One in which no client waits has none.
+    /// The locks of each database, by the length of their queues. A database without waiters has no entry.
     databases: Map<i32, Lengths>,
     by_name: Index,
     locks: Store<Queue<L>>,
     waiters: Store<Waiting<W>>,
-    /// The waiters that were passed over, and those of them that are back, by the place of their lock.
+    /// The waiters that are passed over, and those that were and are back, each by the place of their lock.
     passed_over: BTreeSet<(Place, Ticket)>,
     back: BTreeSet<(Place, Ticket)>,
-    /// The same waiters by lock and group.
+    /// The waiters that are passed over, by lock and group.
     passed_over_by_group: BTreeSet<(Place, Place, Ticket)>,
     /// All waiters, in the order of coming.
     by_age: List,
@@ -96,7 +96,7 @@ struct Queue<L> {
     served: u64,
     database: i32,
     length: u32,
-    /// The waiters but those that are, or were, passed over.
+    /// The waiters, except those that are or were passed over.
     waiters: List,
     by_length: Links,
     turn: Links,
@@ -110,7 +110,7 @@ struct Waiting<W> {
     since: UnixMs,
     deadline: Alarm,
     lock: Place,
-    /// Its links in the queue; or, if it is passed over, among all of its group that are.
+    /// Its links in the queue; or, if it is passed over, among the waiters of its group that are passed over.
     in_queue: Links,
     by_age: Links,
     in_group: Links,
@@ -158,7 +158,7 @@ impl<W, L> Default for Queues<W, L> {
     }
 }
 
-/// Which is found by name, and which is the longest, is in the queues themselves.
+/// Omits the indexes by name and by length: they follow from the queues.
 impl<W: fmt::Debug, L: fmt::Debug> fmt::Debug for Queues<W, L> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut queues = formatter.debug_struct("Queues");
@@ -199,7 +199,7 @@ impl<W, L: Default> Queues<W, L> {
         self.ticket_at(self.by_age.first()?)
     }
 
-    /// Later than every ticket that was given, and earlier than those to come.
+    /// A ticket later than every one that was given, and earlier than those to come.
     #[must_use]
     pub fn watermark(&self) -> Ticket {
         Ticket { number: self.last_number, place: Place::MAX }
@@ -302,13 +302,13 @@ impl<W, L: Default> Queues<W, L> {
         self.last_number
     }
 
-    /// The next waiter in a lock's queue behind this one, or the first; past those that are passed over.
+    /// The next waiter in a lock's queue behind `after`, or the first. Waiters that are passed over are skipped.
     #[must_use]
     pub fn next(&self, lock: LockId, after: Option<Ticket>) -> Option<Ticket> {
         let first = self.queue(lock)?.waiters.first();
         let in_queue = match after.and_then(|after| self.waiting(after)) {
             Some(before) if before.stands == Stands::InQueue => before.in_queue.behind(),
-            // Those that are before it in the queue were looked at before it, so they are few.
+            // The waiters before `after` were checked before it, so they are few.
             _ => std::iter::successors(first, |place| self.waiters.get(*place)?.in_queue.behind())
                 .find(|place| after.is_none_or(|after| self.ticket_at(*place).is_some_and(|ticket| after < ticket))),
         };
@@ -318,7 +318,7 @@ impl<W, L: Default> Queues<W, L> {
         back.into_iter().chain(in_queue).min()
     }
 
-    /// The same, with those among them that are passed over.
+    /// The same, but waiters that are passed over are included.
     #[must_use]
     pub fn next_of_all(&self, lock: LockId, after: Option<Ticket>) -> Option<Ticket> {
         let first = (lock.place, after.unwrap_or(Ticket { number: 0, place: 0 }));
@@ -327,14 +327,14 @@ impl<W, L: Default> Queues<W, L> {
         self.next(lock, after).into_iter().chain(aside).min()
     }
 
-    /// The first waiter in a lock's queue, past those that are passed over.
+    /// The first waiter in a lock's queue. Waiters that are passed over are skipped.
     #[must_use]
     pub fn first(&self, lock: LockId) -> Option<Ticket> {
         self.next(lock, None)
     }
 
-    /// Takes a waiter out of its queue, from any position; perhaps because it is served. None if it has left already. `group`
-    /// is the one that it stands aside with, in which it may be enlisted.
+    /// Takes a waiter out of its queue, from any position. None if it has left already. `group` is the group with which it
+    /// steps aside; `is_enlisted`: whether that group counts it; `is_served`: whether it leaves because it is served.
     pub fn take(
         &mut self,
         ticket: Ticket,
@@ -390,7 +390,7 @@ impl<W, L: Default> Queues<W, L> {
         }
     }
 
-    /// Changes the length of a queue, and puts it among those that are as long.
+    /// Changes the length of a queue, and moves it to the queues of its new length.
     fn change_length(&mut self, place: Place, by: i32) {
         let Some(queue) = self.locks.get_mut(place) else { return };
         let (before, database) = (queue.length, queue.database);
@@ -405,7 +405,7 @@ impl<W, L: Default> Queues<W, L> {
         }
     }
 
-    /// Has a waiter's time end.
+    /// Sets the time at which a wait ends.
     pub fn set_deadline(&mut self, ticket: Ticket, time: UnixMs) {
         if self.waiting(ticket).is_some() {
             self.deadlines.set(&mut self.waiters, ticket.place, time, |waiting| &mut waiting.deadline);
@@ -435,7 +435,7 @@ impl<W, L: Default> Queues<W, L> {
         self.deadlines.next().min(self.lease_ends.next())
     }
 
-    /// Takes the earliest alarm, if its time has come. At the same time, a lease ends before a wait does.
+    /// Takes the earliest alarm, if its time has come. At the same time, the end of a lease comes before the end of a wait.
     pub(super) fn take_due(&mut self, now: UnixMs) -> Option<Due> {
         if self.lease_ends.next() <= self.deadlines.next() {
             let place = self.lease_ends.take_due(&mut self.locks, now, |queue| &mut queue.lease_end)?;
@@ -462,7 +462,7 @@ impl<W, L: Default> Queues<W, L> {
         self.waiting(ticket).map(|waiting| waiting.since)
     }
 
-    /// A lock's waiters from the first to the last, those among them that are passed over.
+    /// A lock's waiters from the first to the last, including those that are passed over.
     pub fn waiters(&self, lock: LockName<'_>) -> impl Iterator<Item = (Ticket, &W)> {
         let places = self.find(lock).into_iter().flat_map(|lock| self.waiters_of(lock.place));
         places.filter_map(|place| self.waiter_at(place))
@@ -486,7 +486,7 @@ impl<W, L: Default> Queues<W, L> {
         self.in_order(aside, std::iter::successors(first, behind))
     }
 
-    /// Two lists of waiters that are each in the order of coming, as one.
+    /// Merges two lists of waiters, each in the order of coming.
     fn in_order(
         &self,
         some: impl Iterator<Item = Place>,
@@ -615,11 +615,11 @@ impl<W, L: Default> Queues<W, L> {
     }
 }
 
-/// The most locks that one look at the queues asks about though they may not be shown. It leaves out the others behind
-/// them.
+/// The maximum number of locks that one listing of queues asks about and may not show. The listing ends there, and leaves out
+/// the locks behind them.
 pub const QUEUES_SKIPPED_MAX: usize = 2_000;
 
-/// A lock's queue, from outside.
+/// A lock's queue, as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSummary {
     pub key: Rc<[u8]>,

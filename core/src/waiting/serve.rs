@@ -1,13 +1,13 @@
 //! Which waiter is next on a lock, and its grant.
 //!
-//! Each lock has one line, in order of arrival; at each check, from the front, a waiter that can have all its locks gets them.
+//! Each lock has one line, in order of arrival. At each check, from the front, a waiter that can have all its locks gets them.
 //! A waiter that lacks another lock may be overtaken by requests for plain locks, four times in all; then the lock is kept
 //! for it. Readers share up to the next writer, and permits up to the next limit that is reached. An unattended waiter steps
-//! aside and returns by age. At most 16 waiters that lack another lock are checked per evaluation, and nothing passes more.
+//! aside and returns by age. One check covers at most 16 waiters that lack another lock, and nothing overtakes more.
 //!
 //! Every way in which a lock can become free ends in [`Engine::settle`]. It decides from the locks as they are each time, so a
 //! check too many does no harm, and no earlier decision has to be remembered. Whatever lets a waiter go on always happens to one
-//! of its locks, and then that lock's queue is checked; each waiter is asked first for the lock that it lacked the last time.
+//! of its locks, and then that lock's queue is checked. The check of a waiter begins with the lock that it lacked last time.
 //!
 //! Nothing here takes longer than one turn of the server ([`Host::turn_is_over`]). The rest goes on the agenda, and
 //! [`Engine::catch_up`] continues with it in the next turn. No client overtakes a waiter meanwhile: the waiter is still in the
@@ -26,22 +26,22 @@ use crate::lock::{
 };
 use std::rc::Rc;
 
-/// So often a waiter that lacks another lock may be overtaken.
+/// How often a waiter that lacks another lock may be overtaken.
 pub const OVERTAKEN_MAX: u8 = 4;
 
-/// So many waiters that lack another lock are checked.
+/// How many waiters that lack another lock are checked.
 pub const CHECKED_MAX: usize = 16;
 
-/// In so many ms to ask again for a lock that is kept for a waiter which lacks a lock without an expiry.
+/// The ms after which to ask again for a lock that is kept for a waiter, if the other lock that the waiter lacks has no expiry.
 const KEPT_ENDLESSLY_MS: i64 = 1_000;
 
 /// What became of an attempt to grant a waiter its locks.
 pub(super) enum Tried {
-    /// At this time, by these effects on each.
+    /// Granted at this time, with this effect on each lock.
     Granted(UnixMs, Vec<Effect>),
     /// The lock that is checked is not free now; with the ms left of it.
     Busy(i64),
-    /// The lock that is looked at is free, and another of its locks is not to be had now.
+    /// The checked lock is free, but the waiter cannot have another of its locks now.
     Lacks,
     /// The locks would be granted, but not now: see [`Permission::Later`].
     Later(i64),
@@ -51,12 +51,12 @@ pub(super) enum Tried {
     Answered(Rc<[u8]>),
 }
 
-/// A waiter that is looked at in the line of a lock.
+/// The check of one waiter in the line of a lock.
 struct Look<'a> {
     /// Its claim in this line.
     claim: Ticket,
     waiter: Ticket,
-    /// Those before it, which lack another lock and may be overtaken.
+    /// The waiters before it, which lack another lock and may be overtaken.
     before: &'a [Ticket],
     lock: LockName<'a>,
     trigger: Trigger,
@@ -65,9 +65,9 @@ struct Look<'a> {
 /// How far serving a lock has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// The first waiter cannot have the lock now, or the lock is kept for one.
+    /// The first waiter cannot have the lock now, or the lock is kept for a waiter.
     SomeoneWaits,
-    /// The lock has no waiters, or is free, and all of these lack another lock and may be overtaken.
+    /// The lock has no waiters; or it is free, and these are all its waiters: each lacks another lock and may be overtaken.
     MayBeOvertaken(Vec<Ticket>),
     /// The agenda has the rest.
     TurnIsOver,
@@ -106,7 +106,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Serves the first waiter in the line that can have all its locks, or finds out why none can. None: there may be more.
+    /// Serves the first waiter in the line that can have all its locks, or finds out why none can. None if there may be more.
     fn serve_next<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -117,7 +117,7 @@ impl<C> Engine<C> {
         let (now, mut before, mut after) = (host.now(), Vec::new(), None);
         loop {
             let next = self.next_in_line(host, id, after, now);
-            // Before the look, so that what the look itself causes, such as the end of an expired key, is no news.
+            // Before the check: a change that the check itself causes, such as the end of an expired key, lists the lock again.
             self.seen(id);
             let (claim, waiter) = match next {
                 Ok(Some(next)) => next,
@@ -127,7 +127,7 @@ impl<C> Engine<C> {
                     return Some(Settled::TurnIsOver);
                 }
             };
-            // Another kind of lock would keep those before it out for good.
+            // A lock of another kind would keep the waiters before this one out for good.
             let is_plain = || self.queues.waiter(waiter).is_some_and(|wait| wait.side == Side::Plain);
             if !before.is_empty() && (before.len() > CHECKED_MAX || !is_plain()) {
                 self.queues.set_lease_end(id, None);
@@ -147,7 +147,7 @@ impl<C> Engine<C> {
                     after = Some(claim);
                     continue;
                 }
-                // The lock is looked at again when something happens to one that this waiter lacks.
+                // This lock is checked again when something happens to a lock that this waiter lacks.
                 Tried::Lacks => None,
                 Tried::Busy(left_ms) => lease_end(host.now(), left_ms),
             };
@@ -156,7 +156,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// These waiters were overtaken, each once, even if on several locks.
+    /// Counts these waiters as overtaken: each once, even if on several locks.
     pub(super) fn are_overtaken(&mut self, mut waiters: Vec<Ticket>) {
         waiters.sort_unstable();
         waiters.dedup();
@@ -195,7 +195,7 @@ impl<C> Engine<C> {
             keys = self.keys_of(waiter);
             grant_all(host, look, &keys, &wish, self.grace(host))
         });
-        // What the look has caused, such as the end of an expired key, while this waiter waits for the lock.
+        // Reads what the check has caused, such as the end of an expired key, while this waiter still waits for the lock.
         self.read_notes(host);
         match &tried {
             Tried::Told(outcome) => self.let_go(host, waiter, *outcome),
@@ -205,7 +205,7 @@ impl<C> Engine<C> {
         let Tried::Granted(at, grants) = &tried else { return tried };
         self.are_overtaken(overtaken);
         if !self.grant(host, waiter, grants, *at) {
-            // Its client went within the very write that has granted it its locks.
+            // Its client left during the very write that granted its locks.
             let key = keys.first().cloned().unwrap_or_else(|| lock.key.into());
             let (database, others) = (lock.database, keys.into_iter().skip(1).collect());
             let (holder, side) = (wish.holder, wish.side);
@@ -214,8 +214,8 @@ impl<C> Engine<C> {
         tried
     }
 
-    /// Why a waiter cannot have all its locks now; None if it can. `overtaken` is what it would overtake in this line, and then
-    /// in all. Most looks find a lock busy, so the server is asked about keys only after this.
+    /// Why a waiter cannot have all its locks now; None if it can. `overtaken` has the waiters that it would overtake in this
+    /// line, and gets those in its others. Most checks find a lock busy, so the server is asked about keys only after this.
     fn obstacle<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -234,7 +234,7 @@ impl<C> Engine<C> {
         if count > 1 && (self.agenda.is_confined || !host.allows(Act::TouchAnyKey)) {
             return Some(Tried::Later(0));
         }
-        // Behind others that lack another lock it is free to each, and the server was fit for them.
+        // The waiters before this one lack another lock: when they were checked, this lock was free, and the server fit.
         let is_free = if look.before.is_empty() {
             match begins_lock(host, look, wish, grace) {
                 Ok(begins) => begins,
@@ -244,11 +244,11 @@ impl<C> Engine<C> {
             true
         };
         if !is_free {
-            // They wait for the holder that asks again.
+            // The waiters in front wait for this very holder, so it does not overtake them.
             overtaken.clear();
         }
-        // Those before the one that it lacked it was asked for then, and mostly may still have: locks that are released in
-        // their order would each be looked at again with every release.
+        // Begins with the lock that it lacked last time. It could have the locks before that one then, and mostly still can: if
+        // locks are released in their order, every release would check each of them again.
         let lacked = self.claims.of_several(waiter).map_or(0, |several| several.lacks);
         for number in (lacked..count).chain(0..lacked) {
             let other = self.claims.all(&waiter).get(number).copied();
@@ -267,7 +267,7 @@ impl<C> Engine<C> {
         None
     }
 
-    /// The waiters that one claim of a waiter overtakes if it is granted now; None if it cannot be.
+    /// The waiters that one claim of a waiter overtakes if it is granted now; None if it cannot be granted.
     fn may_have<H: Host<Client = C>>(
         &mut self,
         host: &H,
@@ -281,13 +281,13 @@ impl<C> Engine<C> {
         };
         match look(host, LockName { database, key: &key }, wish, grace)? {
             Verdict::Granted(effect) if effect.changes.begins() => Ok(self.overtakes(host, claim)),
-            // Its holder has the lock, so that those before it wait for that holder.
+            // The holder already has the lock, so the waiters before this claim wait for that holder.
             Verdict::Granted(_) => Ok(Some(Vec::new())),
             Verdict::Busy(_) => Ok(None),
         }
     }
 
-    /// The next attended waiter in the line of a lock, or the first, with its claim there; or one that is to be dismissed.
+    /// The next waiter in the line of a lock, or the first, with its claim there: one that is attended or to be dismissed.
     /// Unattended waiters step aside, and those of sessions that are back return to their places.
     ///
     /// # Errors
@@ -358,8 +358,8 @@ impl<C> Engine<C> {
             && !self.has_answer_for(lock, waiter, record)
     }
 
-    /// Makes a release true and grants the lock to the first waiter, in one step if that can be. Returns how far serving has
-    /// come, if that is known.
+    /// Applies a release and grants the lock to the first waiter, in one step if possible. Returns how far serving has come,
+    /// if that is known.
     fn hand_over<'a, H: Host<Client = C>>(
         &mut self,
         host: &'a H,
@@ -379,7 +379,7 @@ impl<C> Engine<C> {
         let next = Some((to.lend(), &granted.changes));
         let both = Plan { changes: &released, next, ..*plan };
         if host.commit(record, &both, Vec::new()).is_err() {
-            // Nothing was changed.
+            // Nothing was changed, so only the release is applied.
             return host.commit(host.open(key, plan.holder), plan, Vec::new()).map(|()| None);
         }
         self.grant(host, waiter, std::slice::from_ref(&granted), at);
@@ -389,7 +389,7 @@ impl<C> Engine<C> {
     /// Takes out a waiter that has got its locks, and notifies it. A blocked client's grant is kept until its reply is sent. Returns
     /// whether the waiter was still there.
     fn grant<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, grants: &[Effect], at: UnixMs) -> bool {
-        // Of one lock nothing is allotted.
+        // For a waiter for one lock, nothing is allocated.
         let others = self.claims.beside(waiter).into_iter();
         let others: Vec<_> = others.filter_map(|claim| self.take(claim, true)).collect();
         let Some(left) = self.take(waiter, true) else { return false };
@@ -412,8 +412,8 @@ impl<C> Engine<C> {
         true
     }
 
-    /// In how many ms to ask again for a lock that is free and not granted: when the lease can end of the lock that the first
-    /// waiter for several lacks. 0 if none waits for it.
+    /// The ms after which to ask again for a lock that is free and not granted: the time left of the lock that the first
+    /// waiter for several locks lacks. 0 if no such waiter waits for it.
     pub(super) fn kept_for_ms<H: Host<Client = C>>(&self, host: &H, lock: LockName<'_>) -> i64 {
         let waiters = self.queues.waiters(lock).take(CHECKED_MAX).map(|(claim, _)| waiter_of(&self.queues, claim));
         let first = waiters.into_iter().find_map(|waiter| Some((waiter, self.claims.of_several(waiter)?.lacks)));
@@ -426,7 +426,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Takes a waiter out, which gets this outcome.
+    /// Takes a waiter out and gives it this outcome.
     pub(super) fn let_go<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket, outcome: Outcome) {
         let keys = if self.claims.is_empty() { Vec::new() } else { self.keys_of(waiter).into_iter().skip(1).collect() };
         let Some(left) = self.leave(waiter) else { return };
@@ -434,7 +434,7 @@ impl<C> Engine<C> {
     }
 }
 
-/// What a lock says to a waiter, as if no other waiter were before it.
+/// The verdict of a lock for a waiter, as if no other waiter were before it.
 fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace) -> Result<Verdict, Refusal> {
     let _selected = host.select(lock.database);
     let (key, holder) = (host.own(lock.key), host.own(&wish.holder));
@@ -442,7 +442,7 @@ fn look<H: Host>(host: &H, lock: LockName<'_>, wish: &Wish<Names>, grace: Grace)
     lock::acquire(&record, wish, Ahead::Nobody, grace, host.now())
 }
 
-/// Whether the grant of the lock that is looked at would begin it, as if no waiter were before this one.
+/// Whether the grant of the checked lock would begin it, as if no waiter were before this one.
 ///
 /// # Errors
 /// With the reason why it cannot be granted now.
@@ -521,12 +521,12 @@ pub(super) fn acquire_open<'a, H: Host>(
     }
 }
 
-/// There may be more; the agenda has it.
+/// The turn ended before the end of the line; the agenda has the rest.
 pub(super) struct TurnIsOver;
 
-/// When to look again at a lock with so much left. Not before the next ms, whatever the lock says: the server judges a
-/// key's end by a clock that stops while it does one thing, and ours runs on. So an expired lock may still be there,
-/// and would be looked at again and again in the same turn.
+/// When to check a lock with this much left again. Not before the next ms, whatever the lock says: the server judges a
+/// key's end by a clock that stops while the server does one thing, and ours runs on. So an expired lock may still be there,
+/// and would be checked again and again in the same turn.
 pub(super) fn lease_end(now: UnixMs, left_ms: i64) -> Option<UnixMs> {
     (left_ms >= 0).then(|| now.saturating_add(left_ms).saturating_add(1))
 }

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 pub const TTL_DEFAULT_MS: i64 = 10_000;
 
-/// How long a call waits at most while too many events are not acknowledged: the acknowledgement may be behind it.
+/// The maximum wait of a call while too many events are not acknowledged: the acknowledgement may be queued behind the call.
 const UNREAD_WAIT_MS: i64 = 10;
 
 /// How often the module checks whether a session's user still exists: no event reports that a user was deleted.
@@ -41,22 +41,22 @@ pub(super) struct Session<C> {
     seen: UnixMs,
     /// When the last call was answered.
     answered: UnixMs,
-    /// When it was last looked at, whether its user is still there.
+    /// When it was last checked whether its user still exists.
     looked: UnixMs,
     /// The connection of the last call; None for a call that came from none, such as a script's.
     pub connection: Option<u64>,
     is_connected: bool,
-    /// The connections that were taken over from while a call waited on them; the last few.
+    /// The last few connections that lost the session to another one while a call waited on them.
     cut_off: Vec<CutOff>,
     /// The call that waits, and until when.
     poll: Option<(C, UnixMs)>,
     pub outbox: Outbox,
     pub tickets: Group,
-    /// Whether it is on the agenda, to be served what it was passed over for.
+    /// Whether it is on the agenda, because tickets of it that were passed over return to their places.
     pub is_returning: bool,
-    /// Whether its tickets are passed over, as far as is noted.
+    /// Whether it is noted as unattended, so that its tickets are passed over.
     is_abandoned: bool,
-    /// The number of its tickets that were not looked at since it was left unattended.
+    /// The number of its tickets that are still to be checked since it became unattended.
     pub unseen: usize,
     /// Whether it is on the agenda, with work left.
     pub is_listed: bool,
@@ -68,9 +68,9 @@ pub(super) struct Session<C> {
 #[derive(Debug)]
 pub(super) struct User {
     pub name: Rc<[u8]>,
-    /// How many are open.
+    /// The number of its open sessions.
     sessions: Cell<usize>,
-    /// The claims of all of them, also of those that have ended and still have some.
+    /// The claims of all its sessions, including ended ones that still have some.
     pub claims: Cell<usize>,
 }
 
@@ -81,16 +81,16 @@ impl User {
     }
 }
 
-/// A connection that was taken over from while a call waited on it.
+/// A connection that lost the session to another one while a call waited on it.
 #[derive(Clone, Copy, Debug)]
 struct CutOff {
     connection: u64,
-    /// The server's turn in which that call was answered, once it is. What the connection had sent behind it is run in the
-    /// same turn.
+    /// The server's turn in which that call was answered; None until then. What the connection had sent behind that call is run
+    /// in the same turn.
     answered: Option<u64>,
 }
 
-/// So many connections are remembered that were cut off. More of one session have no business with it.
+/// The maximum number of cut-off connections that a session remembers. More of one session have no business with it.
 const CUT_OFF_MAX: usize = 8;
 
 impl<C> Session<C> {
@@ -116,8 +116,8 @@ impl<C> Session<C> {
         self.seen.saturating_add(self.ttl_ms)
     }
 
-    /// An end that is noticed late comes from a server that stalled, or whose clock was set: the process may have given signs of
-    /// life that the server has not read yet. It gets a third of the TTL more.
+    /// If an end is noticed late, the server stalled or its clock was set: the process may have given signs of life that the
+    /// server has not read yet. The session gets a third of the TTL more.
     fn grant_time_if_server_stood_still(&mut self, now: UnixMs) {
         let late = now.saturating_sub(self.ends());
         if late > self.ttl_ms / 10 {
@@ -129,8 +129,8 @@ impl<C> Session<C> {
         self.seen = now.saturating_sub(self.ttl_ms).saturating_add(self.ttl_ms / 3);
     }
 
-    /// When it changes by itself: its call is to be answered, it is no longer attended, or it ends. Or it is to be looked
-    /// at.
+    /// When the session next changes by itself: its call must be answered, it is no longer attended, or it ends. Or when its
+    /// user must be checked.
     fn changes_at(&self) -> UnixMs {
         let ends = self.ends();
         let next = match &self.poll {
@@ -145,22 +145,22 @@ impl<C> Session<C> {
 pub struct Sessions<C> {
     store: Store<Session<C>>,
     by_name: Map<Rc<[u8]>, SessionId>,
-    /// The users with sessions, also with those that have ended and are not gone.
+    /// The users with sessions, including sessions that have ended and are not dropped yet.
     users: Map<Rc<[u8]>, Rc<User>>,
-    /// The sessions with their last call from a connection.
+    /// The sessions by the connection of their last call.
     by_connection: Map<u64, BTreeSet<SessionId>>,
     alarms: Alarms,
     next_number: u64,
-    /// The number of the server's turns, as far as they matter; and whether the next one does.
+    /// The number of the server's turn, which counts only turns that matter; and whether the next turn does.
     turn: u64,
     pub awaits_turn: bool,
     /// The number of events that are not acknowledged, or not freed yet, over all sessions.
     pub events: usize,
-    /// The same, with one for each lock of an event.
+    /// The same, but an event counts once for each of its locks.
     pub event_claims: usize,
     /// The number of tickets that wait, over all sessions.
     pub waiting: usize,
-    /// The same, with one for each lock of a ticket.
+    /// The same, but a ticket counts once for each of its locks.
     pub waiting_claims: usize,
     /// The number of open sessions that are noted as unattended.
     abandoned: usize,
@@ -186,7 +186,7 @@ impl<C> Default for Sessions<C> {
     }
 }
 
-/// The indexes by name, user and connection follow from the sessions themselves.
+/// Omits the indexes by name, user and connection: they follow from the sessions.
 impl<C: fmt::Debug> fmt::Debug for Sessions<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sessions = formatter.debug_struct("Sessions");
@@ -204,11 +204,11 @@ pub(super) enum Change<C> {
     Ended,
 }
 
-/// How many there may be of something.
+/// The maximum number of something.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
     pub all: usize,
-    /// Of one user. 0 is all except the last tenth: one user can never use up what the others need.
+    /// The maximum for one user. 0 means all except the last tenth: one user can never use up what the others need.
     pub of_user: usize,
 }
 
@@ -218,14 +218,14 @@ impl Most {
     }
 }
 
-/// Why a session is not to be had.
+/// Why a call gets no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSession {
     /// It is not open, or another user's.
     Unknown,
-    /// There are as many as there may be.
+    /// The maximum number of sessions is open.
     TooMany,
-    /// This user has as many as one may have.
+    /// The maximum number of sessions of this user is open.
     TooManyOfUser,
     /// The server has no memory left for one more.
     NoMemory,
@@ -294,7 +294,7 @@ impl<C> Sessions<C> {
             .ok_or(NoSession::Unknown)
     }
 
-    /// The same; opens the session if there is none. `limit` is asked for then.
+    /// The same, but opens the session if there is none. Only then it asks for `limit`.
     pub(super) fn find_or_open(
         &mut self,
         name: &[u8],
@@ -365,8 +365,8 @@ impl<C> Sessions<C> {
         }
     }
 
-    /// A call of the session's: a sign of life. A call from another connection takes over: returns the call that waits
-    /// on the former one. None for the connection of a call that came from none.
+    /// Notes a call of the session: a sign of life. A call from another connection takes over: returns the call that waits on
+    /// the former one. `connection` is None for a call that came from no connection.
     pub(super) fn called(
         &mut self,
         id: SessionId,
@@ -399,14 +399,14 @@ impl<C> Sessions<C> {
         former
     }
 
-    /// Whether a call comes from a connection that another one took over from while a call waited there. It is no sign of life then.
+    /// Rejects a call from a connection that lost the session to another one while a call waited there: it is no sign of life.
     ///
-    /// What was sent behind that call is run as soon as it is answered, and is answered empty, too. A later call takes over in
-    /// its turn, except from a newer connection on which a call waits: the two would cut each other off forever. A process that
-    /// reconnects has the newer connection.
+    /// What was sent behind that waiting call is run as soon as that call is answered, and is answered empty, too. A later call
+    /// takes over in its turn, except from a newer connection on which a call waits: the two would cut each other off forever.
+    /// A process that reconnects has the newer connection.
     ///
     /// # Errors
-    /// If such a call waits.
+    /// If the call was sent before the other connection took over, or if a call waits on a newer connection.
     pub(super) fn check_late(&self, id: SessionId, connection: Option<u64>) -> Result<(), NoSession> {
         let Some(session) = self.get(id).filter(|session| session.is_connected) else { return Ok(()) };
         let cut_off = session.cut_off.iter().find(|cut_off| Some(cut_off.connection) == connection);
@@ -420,7 +420,7 @@ impl<C> Sessions<C> {
         Ok(())
     }
 
-    /// Notes that the call is answered that waited on a connection which was cut off.
+    /// Notes that the call which waited on a cut-off connection is answered.
     pub(super) fn cut_off_is_answered(&mut self, id: SessionId, connection: u64) {
         let turn = self.turn;
         let Some(session) = self.get_mut(id) else { return };
@@ -437,7 +437,7 @@ impl<C> Sessions<C> {
         }
     }
 
-    /// Notes that no client attends a session any more; or that one does again, and has it noticed when none does.
+    /// Notes that a session is unattended, or attended again; and sets the alarm that notices its next change.
     pub(super) fn set_abandoned(&mut self, id: SessionId, is_abandoned: bool) {
         let Some(session) = self.get_mut(id) else { return };
         let was_abandoned = std::mem::replace(&mut session.is_abandoned, is_abandoned);
@@ -456,7 +456,7 @@ impl<C> Sessions<C> {
         }
     }
 
-    /// Has a call wait, for no longer than a third of the TTL: a peer that is gone without a word is noticed in time.
+    /// Makes a call wait, for at most a third of the TTL, so that a peer that is gone without a word is noticed in time.
     pub(super) fn wait(&mut self, id: SessionId, poll: C, limit_ms: i64, now: UnixMs) {
         let Some(session) = self.get_mut(id) else { return };
         let most = if session.outbox.is_unread() { UNREAD_WAIT_MS } else { session.ttl_ms / 3 };
@@ -474,7 +474,7 @@ impl<C> Sessions<C> {
         Some(poll)
     }
 
-    /// An earlier alarm that goes off first finds out when the next change is: setting it again with each call is expensive.
+    /// Keeps an earlier alarm, which finds out the next change when it goes off: to set the alarm with each call is expensive.
     fn set_alarm(&mut self, id: SessionId) {
         let Some(session) = self.get(id) else { return };
         let time = session.changes_at();
@@ -487,7 +487,7 @@ impl<C> Sessions<C> {
         self.alarms.next()
     }
 
-    /// The next session whose alarm goes off, and what for, if something is due.
+    /// The next session whose alarm goes off, and the change that is due for it, if any.
     pub(super) fn take_due(&mut self, now: UnixMs) -> Option<(SessionId, Option<Change<C>>)> {
         let place = self.alarms.take_due(&mut self.store, now, |session| &mut session.alarm)?;
         let session = self.store.get_mut(place)?;
@@ -510,8 +510,8 @@ impl<C> Sessions<C> {
         Some((id, change))
     }
 
-    /// Lets a session whose time is up go on, since clients' commands are kept back, unless its connection is closed. Returns whether
-    /// it goes on.
+    /// Extends a session whose time is up while clients' commands are kept back, unless its connection is closed. Returns
+    /// whether the session goes on.
     pub(super) fn outlives_pause(&mut self, id: SessionId, now: UnixMs) -> bool {
         let Some(session) = self.get_mut(id).filter(|session| session.is_connected) else { return false };
         session.grant_time(now);
@@ -519,13 +519,13 @@ impl<C> Sessions<C> {
         true
     }
 
-    /// The sessions with their last call from this connection, which is closed.
+    /// Takes the sessions whose last call came from this connection, which is closed.
     pub(super) fn take_of_connection(&mut self, connection: u64) -> BTreeSet<SessionId> {
         self.by_connection.remove(&connection).unwrap_or_default()
     }
 
-    /// Notes that the connection of a session's last call is closed, unless there was another call. The session is looked
-    /// at at once: perhaps it was closed because its user was deleted. Returns whether it is so.
+    /// Notes that the connection of a session's last call is closed, unless there was another call. The session is checked at
+    /// once: perhaps the connection was closed because its user was deleted. Returns whether the note was made.
     pub(super) fn disconnect(&mut self, id: SessionId, connection: u64) -> bool {
         let Some(session) = self.get_mut(id).filter(|session| session.connection == Some(connection)) else {
             return false;
@@ -554,7 +554,7 @@ impl<C> Sessions<C> {
         let Some(session) = self.get(id).filter(|session| session.has_ended) else { return };
         let owner = Rc::clone(&session.owner);
         self.store.remove(id.place);
-        // Left are this one and the one in the map.
+        // Only this reference and the one in the map are left.
         if Rc::strong_count(&owner) == 2 {
             self.users.remove(&owner.name);
         }
@@ -571,7 +571,7 @@ impl<C> Sessions<C> {
         self.abandoned
     }
 
-    /// What is wrong with what is counted of these, which are all, if anything. `claims` are those of waiting tickets.
+    /// A count of the sessions that is wrong, if any. `all` are all sessions; `claims` are those of their waiting tickets.
     pub(super) fn fault(&self, all: &[&Session<C>], claims: &BTreeMap<SessionId, usize>) -> Option<&'static str> {
         let is_right = |user: &User| {
             let own = || all.iter().filter(|session| session.owner.name == user.name);

@@ -8,7 +8,7 @@ pub struct Counters {
     pub granted_at_once: u64,
     /// Requests that did not get the lock and did not wait.
     pub refusals: u64,
-    /// Requests that would have waited, but not behind as many as they found.
+    /// Requests that would have waited, but found too many waiters.
     pub turned_away: u64,
     pub waits: u64,
     /// How long waiters waited for their grants.
@@ -26,7 +26,7 @@ pub struct Counters {
     pub answers_given: u64,
 }
 
-/// The longest wait, in ms, of each class but the last, which includes all waits.
+/// The longest wait, in ms, of each class except the last, which includes all waits.
 pub const CLASSES: [i64; 5] = [1, 10, 100, 1_000, 10_000];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

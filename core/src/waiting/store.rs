@@ -1,8 +1,8 @@
 //! A store whose places are used again, and lists through it.
 //!
-//! A value is in several orders at once: each lock's waiters, all waiters, all locks with waiters. So it has links of
-//! each kind, and to join and to leave from the middle take the same time whatever the length. A place is four bytes,
-//! since such things count at a million waiters.
+//! A value is in several lists at once: each lock's waiters, all waiters, all locks with waiters. So it has links of
+//! each kind, and joining and leaving from the middle take the same time whatever the length. A place is four bytes,
+//! since bytes count at a million waiters.
 //!
 //! Two such orders have a type of their own: [`Alarms`], by time, and [`Lengths`], of queues by their length.
 
@@ -15,8 +15,8 @@ pub(super) type Place = u32;
 /// No place: a store is full long before it has so many.
 const NOWHERE: Place = Place::MAX;
 
-/// The places of a piece: values come in pieces, so that a million of them never move to a larger room, which would take
-/// some tens of ms, and so that no half-empty room is kept.
+/// The number of places in a piece. Values are stored in pieces, so that a million of them never move to a larger room,
+/// which would take some tens of ms, and so that no half-empty room is kept.
 const PIECE: usize = 256;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Store<T> {
     /// All pieces but the last are full.
     pieces: Vec<Vec<Slot<T>>>,
     length: usize,
-    /// The first of the places that were used before; each names the next.
+    /// The first free place that was used before; each names the next.
     free: Place,
 }
 
@@ -45,7 +45,7 @@ impl<T> Store<T> {
         self.length
     }
 
-    /// Gives the value back if there is no place for it any more.
+    /// Returns the value if there is no place left for it.
     pub fn insert(&mut self, value: T) -> Result<Place, T> {
         let place = self.free;
         if let Some(slot) = self.slot_mut(place) {
@@ -62,7 +62,7 @@ impl<T> Store<T> {
             _ => return Err(value),
         };
         if last >= PIECE {
-            // The first piece grows with what is in it: mostly there are few.
+            // The first piece grows with its values: mostly there are few.
             let room = if self.pieces.is_empty() { 4 } else { PIECE };
             self.pieces.push(Vec::with_capacity(room));
         }
@@ -174,7 +174,7 @@ impl List {
         }
     }
 
-    /// Takes the value at this place out of the list. It must be in it.
+    /// Takes the value at this place out of the list. It must be in the list.
     pub fn remove<T>(&mut self, store: &mut Store<T>, place: Place, links: impl Fn(&mut T) -> &mut Links) {
         let Some(gone) = store.get_mut(place).map(|value| std::mem::take(links(value))) else { return };
         match store.get_mut(gone.before) {
@@ -205,7 +205,7 @@ pub(super) struct Alarm {
     links: Links,
 }
 
-/// The time of no alarm: no clock comes there.
+/// The time of an alarm that is not set: no clock gets there.
 pub(super) const NEVER: UnixMs = UnixMs::MAX;
 
 impl Default for Alarm {
@@ -268,13 +268,13 @@ impl Alarms {
     }
 }
 
-/// Lengths below this have a list at hand, once there was such a queue.
+/// Lengths below this keep their list, once a queue was that long.
 const SHORT: usize = 1_024;
 
 /// The locks of a database by the length of their queues. Among equally long ones, the first has not changed for longest.
 ///
-/// Each hand-over makes a queue shorter, and mostly longer again. So most lengths have a list that stays when it
-/// is empty; only for the few long queues lists come and go.
+/// Each hand-over makes a queue shorter, and mostly it grows again. So most lengths have a list that stays when it
+/// is empty; only the few long queues have lists that come and go.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     short: Vec<List>,

@@ -1,4 +1,4 @@
-//! What the server does for waiters other than in commands: in each of its turns, what is due and what is on the agenda, for as
+//! What the server does for waiters outside of commands: in each of its turns, what is due and what is on the agenda, for as
 //! long as the turn lasts ([`Host::turn_is_over`]).
 
 use super::agenda::{Cancelling, Untold};
@@ -29,7 +29,7 @@ impl<C> Engine<C> {
             is_done &= !self.sweep_on();
             is_done &= !self.disconnect_next();
             is_done &= !self.tidy_next(host);
-            // By the time of now, which a rest of this very turn began at.
+            // By the current time: a rest that began in this very turn began after `now`.
             if !self.is_resting(host.now()) {
                 is_done &= !self.release_next(host);
                 is_done &= !self.put_next_back(now);
@@ -86,7 +86,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Does one of the things that are left to be done for sessions. Returns whether there was one.
+    /// Does one item of the work that is left for sessions. Returns whether there was one.
     fn tidy_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(id) = self.agenda.sessions.pop_front() else { return false };
         if self.tidy(id) {
@@ -119,7 +119,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Answers a waiter whose time is up with the time left of its locks. Waiters behind it may have waited for it only.
+    /// Answers a waiter whose time is up with the time left of its locks. Waiters behind it may have waited only for this one.
     fn time_is_up<H: Host<Client = C>>(&mut self, host: &H, waiter: Ticket) {
         // The locks may have become free at this very moment, and are then this waiter's.
         let mut is_settled = true;
@@ -174,7 +174,7 @@ impl<C> Engine<C> {
         let _selected = host.select(untold.database);
         let (key, holder) = (host.own(key), host.own(&untold.holder));
         let (key, holder) = (key.lend(), holder.lend());
-        // Not whether it may be granted to the next waiter: a full server is unlocked all the same.
+        // Asks for a release, not for a grant to the next waiter: a full server is unlocked all the same.
         let permission = host.permission(Some(key), Purpose::Release);
         if !matches!(permission, Permission::Granted | Permission::OfKey) {
             // Elsewhere: the hold went with its key.
@@ -185,13 +185,13 @@ impl<C> Engine<C> {
         let now = host.now();
         let decision = lock::release(&record, want, Grace::default(), now);
         if let Some(decision) = decision.ok().filter(|decision| decision.answer != Released::NotHeld) {
-            // Refused only while writes are paused, which was asked.
+            // Refused only while writes are paused, which was checked above.
             _ = self.release_open(host, key, record, &Plan::of(holder, &decision.changes), Trigger::Event, now);
         }
         permission
     }
 
-    /// Looks at the next lock to which something has happened. Returns whether there was one.
+    /// Checks the next lock to which something has happened. Returns whether there was one.
     fn look_at_next<H: Host<Client = C>>(&mut self, host: &H) -> bool {
         let Some(lock) = self.take_changed() else { return false };
         self.settle_known(host, lock);

@@ -11,8 +11,8 @@ use super::queue::{LockId, LockName, Ticket};
 use super::store::NEVER;
 use crate::lock::UnixMs;
 
-/// Poll interval for locks with waiters, for changes that send no event, and the number of locks each time: a thousand
-/// looks in a second, however many locks there are.
+/// How often the patrol checks locks with waiters, for changes that send no event, and how many locks each time: a thousand
+/// checks a second, however many locks there are.
 const PATROL_MS: i64 = 100;
 const PATROL_LOCKS: usize = 100;
 
@@ -27,19 +27,19 @@ impl<C> Engine<C> {
         }
     }
 
-    /// Notes what has happened. It is followed up by [`Self::catch_up`].
+    /// Notes what has happened. [`Self::catch_up`] follows it up.
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Key { database, key, cause } => _ = self.key_changed(LockName { database, key: &key }, cause),
             Note::Keys => self.all_changed(),
             Note::Swapped(first, second) => self.databases_swapped(first, second),
             Note::RoleChanged { is_replica } => {
-                // From now on another server decides what becomes of them.
+                // From now on another server decides what becomes of these grants.
                 self.untold.clear();
                 self.agenda.to_release.clear();
                 self.is_replica = is_replica;
                 if is_replica {
-                    // The new master has them, and they end with their leases.
+                    // The new master has these read holds, and they end with their leases.
                     self.agenda.broken.clear();
                     self.agenda.dismissed = Some(self.queues.watermark());
                     self.grace.begun = Begun::No;
@@ -65,7 +65,7 @@ impl<C> Engine<C> {
         self.changed(lock)
     }
 
-    /// Notes that something has happened to many keys: every lock with waiters is looked at.
+    /// Notes that something has happened to many keys: every lock with waiters will be checked.
     pub(super) fn all_changed(&mut self) {
         self.agenda.to_sweep = self.queues.locks();
     }
@@ -85,7 +85,7 @@ impl<C> Engine<C> {
         self.all_changed();
     }
 
-    /// Has a lock looked at as soon as possible. Returns whether a client waits for it.
+    /// Has a lock checked as soon as possible. Returns whether a client waits for it.
     pub(super) fn changed(&mut self, lock: LockId) -> bool {
         let Some(notes) = self.queues.kept(lock) else { return false };
         notes.is_changed = true;
@@ -96,7 +96,7 @@ impl<C> Engine<C> {
         true
     }
 
-    /// Drops locks without waiters. The agenda else drops each when its turn comes, but in a long rest none has one.
+    /// Drops locks without waiters. Otherwise the agenda drops each when its turn comes, but in a long rest no turn comes.
     fn drop_what_is_no_more(&mut self) {
         let Self { queues, agenda, .. } = self;
         if agenda.changed.len() > FEW && agenda.changed.len() / 2 > queues.locks() {
@@ -104,7 +104,7 @@ impl<C> Engine<C> {
         }
     }
 
-    /// The next lock to look at.
+    /// The next lock to check.
     pub(super) fn take_changed(&mut self) -> Option<LockId> {
         while let Some(lock) = self.agenda.changed.pop_front() {
             if let Some(notes) = self.queues.kept(lock) {
@@ -117,7 +117,7 @@ impl<C> Engine<C> {
         None
     }
 
-    /// The next lock that the current command has changed, if it must still be looked at.
+    /// The next lock that the current command has changed, if it must still be checked.
     pub(super) fn take_changed_by_command(&mut self) -> Option<LockId> {
         while let Some(lock) = self.agenda.by_command.pop_front() {
             if self.queues.kept(lock).is_some_and(|notes| notes.is_changed) {
@@ -127,27 +127,27 @@ impl<C> Engine<C> {
         None
     }
 
-    /// The command is over, or nothing may be done for it now. Its locks are looked at like all others.
+    /// The command is over, or nothing may be done for it now. Its locks are checked like all others.
     pub fn forget_command(&mut self) {
         self.agenda.by_command.clear();
     }
 
-    /// Notes that a lock is being looked at: the look sees what has happened before.
+    /// Notes that a lock is being checked: the check sees what has happened before.
     pub(super) fn seen(&mut self, lock: LockId) {
         if let Some(notes) = self.queues.kept(lock) {
             notes.is_changed = false;
         }
     }
 
-    /// Has a lock looked at no later than `end`. To set an alarm for every hand-over would be dear: an earlier alarm
-    /// that goes off first finds out the lock's new end.
+    /// Has a lock checked no later than `end`. An earlier alarm is kept, and finds out the lock's new end when it goes off:
+    /// to set an alarm for every hand-over is expensive.
     pub(super) fn recheck_by(&mut self, lock: LockId, end: UnixMs) {
         if self.queues.lease_end(lock).is_none_or(|set| end < set) {
             self.queues.set_lease_end(lock, Some(end));
         }
     }
 
-    /// Marks the next lock after something has happened to all. Returns whether there was one.
+    /// Marks the next lock in turn for a check. Returns whether there was one.
     pub(super) fn sweep_on(&mut self) -> bool {
         let left = self.agenda.to_sweep.min(self.queues.locks());
         self.agenda.to_sweep = left.saturating_sub(1);
@@ -193,7 +193,7 @@ impl<C> Engine<C> {
         self.agenda.to_release.len()
     }
 
-    /// Has nothing tried until `time`, since this server may not write.
+    /// Makes the agenda rest until `time`, since this server may not write.
     pub(super) fn rest_until(&mut self, now: UnixMs, time: UnixMs) {
         self.agenda.rest = Some((now, time));
     }

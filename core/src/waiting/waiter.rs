@@ -1,7 +1,7 @@
 //! A waiter: what it wants, and how it gets the outcome.
 //!
-//! Either a blocked client, which gets it as the reply to its command; or a ticket of a session, which gets it as an
-//! event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
+//! A waiter is a blocked client, which gets the outcome as the reply to its command; or a ticket of a session, which gets it
+//! as an event. There may be a million tickets, so both names are kept in one piece, and a waiter in few bytes.
 
 use super::queue::Ticket;
 use super::store::Place;
@@ -9,7 +9,7 @@ use crate::lock::{Lease, Side, Wish};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// A waiter's names: the holder's, which it stands for; and the ticket's behind it, if it is one.
+/// A waiter's names: its holder's name, and behind it the ticket's name if the waiter is a ticket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Names {
     both: Rc<[u8]>,
@@ -17,7 +17,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of a ticket. Both are short: a command refuses longer ones.
+    /// The names of a ticket. Both are short: a command refuses longer ones.
     #[must_use]
     pub fn of_ticket(holder: &[u8], ticket: &[u8]) -> Self {
         let both = holder.iter().chain(ticket).copied().collect();
@@ -29,14 +29,14 @@ impl Names {
         self.both.get(..usize::from(self.holder)).unwrap_or(&self.both)
     }
 
-    /// Empty if it is no ticket.
+    /// Empty if the waiter is no ticket.
     #[must_use]
     pub fn ticket(&self) -> &[u8] {
         self.both.get(usize::from(self.holder)..).unwrap_or_default()
     }
 }
 
-/// Of a blocked client: the holder's name alone.
+/// The names of a blocked client: the holder's name alone.
 impl From<&[u8]> for Names {
     fn from(holder: &[u8]) -> Self {
         Self { both: holder.into(), holder: u16::try_from(holder.len()).unwrap_or(u16::MAX) }
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Names {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     pub(super) place: Place,
-    /// The low half of a number that grows: it tells sessions apart that have the same place one after the other.
+    /// The low half of a growing number: it distinguishes sessions that have the same place one after the other.
     pub(super) number: u32,
 }
 
@@ -72,7 +72,7 @@ pub enum Recipient<C> {
     /// A blocked client. Dropping it unblocks the client without an answer.
     Client(C),
     Session(SessionId),
-    /// The first claim of the waiter whose further claim this is.
+    /// For a further claim of a waiter: the waiter's first claim.
     Of(Ticket),
 }
 
@@ -80,7 +80,7 @@ pub enum Recipient<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskedBy {
     Acquire,
-    /// The one for several locks, even if for one.
+    /// The command for several locks, even if it names only one.
     AcquireAll,
     /// A wait by ONCE, which can also get the answer of another holder's work.
     Once,

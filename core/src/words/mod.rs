@@ -31,7 +31,7 @@ pub use table::{
     MACQUIRE, Meaning, ONCE, OptionWord, PACQUIRE, QUEUES, RACQUIRE, RELEASE, RENEW, Rule, SESSIONS, WACQUIRE,
 };
 
-/// What a command's words say: of each argument and option the value, if the command has it and it was given. `A` is a word.
+/// What a command's words say: the value of each argument and option that the command has and that was given. `A` is a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a, A> {
     pub keys: &'a [A],
@@ -40,17 +40,17 @@ pub struct Request<'a, A> {
     pub value: Option<A>,
     pub keep: Option<Lease>,
     pub session: Option<A>,
-    /// One for a wait, any number to take back.
+    /// One ticket for a wait; any number of tickets to take back.
     pub tickets: &'a [A],
     /// 0 is forever.
     pub wait_ms: Option<i64>,
     pub max: Option<usize>,
     pub limit: Option<Limit>,
-    /// Of the last event that is acknowledged.
+    /// The number of the last event that is acknowledged.
     pub seq: Option<u64>,
     pub ttl_ms: Option<i64>,
     pub count: Option<usize>,
-    /// Of the session to end.
+    /// The number of the session to end.
     pub id: Option<u64>,
     pub side: Option<Side>,
     pub fenced: bool,
@@ -81,7 +81,7 @@ impl<A> Default for Request<'_, A> {
     }
 }
 
-/// What was read, as the commands' own types. Only a command without the argument in its entry lacks it.
+/// The values as the types that the commands use. A value is missing only if the command's entry lacks its argument.
 impl<A: Copy> Request<'_, A> {
     /// The one key.
     ///
@@ -120,12 +120,12 @@ impl<A: Copy> Request<'_, A> {
     /// An acquire of this side.
     ///
     /// # Errors
-    /// If the command is none.
+    /// If the command is no acquire.
     pub fn wish(&self, side: Side) -> Result<Wish<A>, Error> {
         Ok(Wish { holder: self.holder()?, side, lease: self.lease()?, fenced: self.fenced })
     }
 
-    /// How an acquire waits. A ticket is named by its session and itself.
+    /// How an acquire waits. A ticket is named by its session's name and its own.
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<(A, A)>> {
         let ticket = self.session.zip(self.tickets.first().copied());

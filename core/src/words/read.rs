@@ -1,4 +1,4 @@
-//! Reading a command's words. Nothing is copied but numbers, and nothing allocated, except for a look at several keys.
+//! Reading a command's words. Only numbers are copied, and only the check of several keys for doubles allocates.
 
 use super::table::{Argument, Command, Form, KEYS_MAX, Meaning, OptionWord, READ, Rule};
 use super::{Error, Request};
@@ -15,7 +15,7 @@ use std::slice;
 pub fn read<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Result<Request<'a, A>, Error> {
     let mut request = Request::default();
     let words = words.get(1..).unwrap_or_default();
-    // One after the other, not in a loop: else they are found out each time.
+    // One by one, not in a loop: a loop would look up at run time which arguments the command has.
     let words = request.read_argument(command, 0, words)?;
     let words = request.read_argument(command, 1, words)?;
     let words = request.read_argument(command, 2, words)?;
@@ -37,7 +37,7 @@ pub fn read<'a, A: AsRef<[u8]> + Copy>(command: &Command, words: &'a [A]) -> Res
 
 impl OptionWord {
     fn is(&self, word: &[u8]) -> bool {
-        // Most clients write them in capitals, and bytes are compared at once.
+        // Most clients write options in capitals, and bytes are compared at once.
         self.words.iter().any(|known| word == known.as_bytes() || word.eq_ignore_ascii_case(known.as_bytes()))
     }
 
@@ -116,7 +116,7 @@ impl<'a, A: AsRef<[u8]> + Copy> Request<'a, A> {
         }
     }
 
-    /// The number of keys, and the keys. At least so many words must follow.
+    /// Reads the number of keys, and the keys. At least `behind` words must follow.
     fn read_keys(&mut self, words: &'a [A], behind: usize) -> Result<&'a [A], Error> {
         let (count, words) = words.split_first().ok_or(Error::Arity)?;
         let count = decimal(count.as_ref()).filter(|count| (1..=KEYS_MAX).contains(count)).ok_or(Error::Numkeys)?;
@@ -133,7 +133,7 @@ impl<'a, A: AsRef<[u8]> + Copy> Request<'a, A> {
         Ok(words)
     }
 
-    /// Reads what is behind an option's word. Returns the words behind that.
+    /// Reads an option and its arguments. Returns the words behind them.
     fn read_option(&mut self, option: &OptionWord, word: &[u8], mut words: &'a [A]) -> Result<&'a [A], Error> {
         match option.meaning {
             Meaning::Fenced => self.fenced = true,
@@ -167,7 +167,7 @@ impl<'a, A: AsRef<[u8]> + Copy> Request<'a, A> {
             Argument::Keep => self.keep = Lease::from_ms(number(argument, word)?),
             Argument::Value => self.value = Some(*word),
             Argument::Wait => self.wait_ms = Some(number(argument, word)?),
-            // What a server of 32 bits cannot count to, no queue there can exceed.
+            // A number that a 32-bit server cannot represent is longer than any queue there.
             Argument::Max => self.max = Some(number(argument, word)?.try_into().unwrap_or(usize::MAX)),
             Argument::Limit => self.limit = Limit::new(number(argument, word)?),
             Argument::Seq => self.seq = Some(number(argument, word)?.unsigned_abs()),

@@ -5,7 +5,7 @@ use super::table::{Argument, Command, Meaning, READ, WRITE};
 use crate::lock::{Lease, Side};
 
 impl<A: AsRef<[u8]>> Request<'_, A> {
-    /// Passes each word on, the command's name first. What the command does not take is left out.
+    /// Calls `each` with each word, the command's name first. Fields that the command does not take are left out.
     pub fn write(&self, command: &Command, mut each: impl FnMut(&[u8])) {
         each(command.name.as_bytes());
         for argument in command.arguments {

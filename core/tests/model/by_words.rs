@@ -1,4 +1,4 @@
-//! Histories by their words: what random ones seldom reach, or do not look at.
+//! Histories that are written as commands: what random ones seldom reach, or do not check.
 
 use crate::scene::Scene;
 use rlock_core::waiting::Most;
@@ -25,7 +25,7 @@ fn a_release_hands_the_lock_over_in_one_step() {
     }
 }
 
-/// Bob waits for a lock that ann has, and ann waits for it with another: only she can get it before he does.
+/// Bob waits for a lock that ann has, and ann waits for it together with another lock: only she can get it before he does.
 #[test]
 fn a_holder_of_one_lock_gets_several_before_those_that_wait_for_it() {
     let mut scene = Scene::new();
@@ -57,7 +57,7 @@ fn sixteen_waiters_for_several_locks_are_overtaken_in_one_line_and_no_more() {
     }
 }
 
-/// It names when the lock can end that the first waiter lacks: later it may be free.
+/// The reply says when the lock that the first waiter lacks can end: after that, this lock may be free.
 #[test]
 fn a_try_at_a_lock_that_is_kept_for_a_waiter_learns_for_how_long() {
     let mut scene = Scene::new();
@@ -86,7 +86,7 @@ fn only_requests_for_plain_locks_overtake_a_waiter_for_several() {
     }
 }
 
-/// The server may find the end of a lease late, if only it looks.
+/// If only the server looked, the end of a lease could be found late.
 #[test]
 fn a_lease_that_is_cut_wakes_the_engine_at_its_new_end() {
     let mut scene = Scene::new();
@@ -465,7 +465,7 @@ fn an_event_of_a_grant_that_is_no_more_has_no_time_left() {
     assert!(said.contains("granted") && said.contains(":0") && !said.contains(":5000"), "{said}");
 }
 
-/// The command has the slot of its own lock alone.
+/// A command may touch only keys in the slot of its own lock.
 #[test]
 fn a_break_leaves_the_rest_of_another_lock_to_a_later_turn() {
     let mut scene = Scene::new();

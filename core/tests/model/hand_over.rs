@@ -1,6 +1,6 @@
-//! A hand-over is a release and the next holder's grant: after it the keys must be as if the one had come after the other,
-//! by the naive reference. Only Redisson's sleepers hear of it no more than they have use for: of a lock that readers may
-//! join, or that ends sooner than they believe.
+//! A hand-over is a release and the next holder's grant: after it the keys must be as after the one and then the other, by
+//! the naive reference. Only the messages differ: Redisson's sleepers are notified only if they have use for it, of a lock
+//! that readers may join, or that ends sooner than they believe.
 //!
 //! Tried after each step of random histories, for each holder that would free the lock and each wish that may be next.
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rlock_core::lock::{self, Expiry, HandOver, Lease, Record, Release, Side, Wish};
 use rlock_sim::{Entry, Reference, Reply, Value};
 
-/// Both shorter than most leases of the histories, and longer.
+/// One is shorter than most leases of the histories, one is longer.
 const LEASES: [i64; 2] = [7, 600];
 
 fn check(history: Vec<Step>) {

@@ -54,7 +54,7 @@ enum Event {
     TokenClock {
         us: Option<i64>,
     },
-    /// The grace is set to last so long, and so much is left of it.
+    /// The grace is set to this length, and this much of it is left.
     Grace {
         length: i64,
         left: i64,
@@ -133,12 +133,12 @@ impl Lock {
         self.keyspace.entries(0).collect()
     }
 
-    /// In one step: first everything in the lock's own key.
+    /// Applies everything in one step, changes of the lock's own key first.
     fn apply<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>) {
         self.apply_with(all, None);
     }
 
-    /// The same with the answer that is stored.
+    /// The same with an answer to be stored.
     fn apply_with<'a>(&mut self, all: impl IntoIterator<Item = (&'a str, Changes)>, answer: Option<&[u8]>) {
         let changes = all.into_iter().map(|(holder, changes)| (LOCK.as_bytes(), holder.as_bytes(), changes));
         self.published.extend(self.keyspace.apply(0, &changes.collect::<Vec<_>>(), answer));
@@ -168,7 +168,7 @@ fn entries_of(expected: &std::collections::BTreeMap<Vec<u8>, Entry>) -> Vec<(&[u
     expected.iter().map(|(key, entry)| (&key[..], entry)).collect()
 }
 
-/// Plays a history on both. `look` is called after each step.
+/// Plays a history on the decisions and on the reference. `look` is called after each step.
 fn play(history: Vec<Step>, any_are_many: bool, mut look: impl FnMut(&Lock, &Reference)) {
     let (mut lock, mut reference) = (Lock::default(), Reference::of(LOCK));
     (lock.clocks.any_are_many, reference.any_are_many) = (any_are_many, any_are_many);
@@ -281,7 +281,7 @@ fn acquire(lock: &Lock, holder: usize, side: Side, lease: i64, fenced: bool) -> 
     taken(holder, decision, |reply| reply)
 }
 
-/// What a grant says of the next waiter: whether another holder can be granted the lock, too.
+/// Checks what a grant says of the next waiter: whether another holder can be granted the lock, too.
 fn check_room(mut lock: Lock, holder: usize, effect: &lock::Effect, lease: i64) {
     lock.apply([(HOLDERS[holder], effect.changes)]);
     let others = HOLDERS.into_iter().filter(|other| *other != HOLDERS[holder]);
@@ -328,7 +328,7 @@ fn refer(reference: &mut Reference, command: &Command) -> Reply {
     }
 }
 
-/// Tells the history if it is not sound.
+/// Prints the history if it is not sound.
 struct Told<'a, S: std::fmt::Debug>(&'a [&'a S]);
 
 impl<S: std::fmt::Debug> Drop for Told<'_, S> {
@@ -344,7 +344,7 @@ fn explored_steps(steps: u32) -> u32 {
     std::env::var("EXPLORE_STEPS").map_or(steps, |steps| steps.parse().expect("a number"))
 }
 
-/// One of so many permits.
+/// The side of a permit with this limit.
 const fn permit(limit: i64) -> Side {
     match Limit::new(limit) {
         Some(limit) => Side::Permit(limit),

@@ -61,7 +61,7 @@ fn an_answer_reaches_every_place_even_after_it_has_expired() {
     assert_eq!(scene.say(2, "ACQUIRE k bob 100000 WAIT 0"), "waits");
     (3..=9).for_each(|id| assert_eq!(scene.say(id, &format!("ONCE k h{id} 100000 WAIT 0")), "waits"));
     assert_eq!(scene.say_only(1, "ANSWER k ann 42 KEEP 1"), ":1");
-    // Several turns later: a slow server, an answer that has ended, and the plain waiter in front of them all.
+    // Several turns pass: the server is slow, the answer ends, and the plain waiter is in front of all callers.
     for _ in 0..20 {
         scene.advance(5);
     }
@@ -290,7 +290,7 @@ impl Callers {
         }
     }
 
-    /// A caller gets no answer from before it came; and the answer, if one was stored since.
+    /// A caller gets no answer from before it came. If one was stored since, it gets an answer.
     fn hear(&mut self) {
         for id in 1..7 {
             let heard = self.scene.heard(id);

@@ -24,7 +24,7 @@ impl Scene {
         assert_eq!(self.node.engine.fault(), None);
     }
 
-    /// The command without its prefix; the reply in one line, or `waits`.
+    /// Runs a command, given without its prefix. Returns the reply in one line, or `waits`.
     pub fn say(&mut self, id: u64, command: &str) -> String {
         let said = self.say_only(id, command);
         self.node.follow_up();
@@ -32,7 +32,7 @@ impl Scene {
         said
     }
 
-    /// The same, without what follows in the turns after it.
+    /// The same, without the turns that follow.
     pub fn say_only(&mut self, id: u64, command: &str) -> String {
         let words: Vec<_> = format!("RLOCK.{command}").split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let mut replies = Replies::default();

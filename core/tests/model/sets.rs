@@ -2,7 +2,7 @@
 //! clock that the test moves, against a naive list of waiters.
 //!
 //! What must be true: a lock has one holder; a set gets all of its locks or none, and holds none while it waits; single
-//! waiters of a lock are served in the order of coming; no set is passed more than four times; and when nothing
+//! waiters of a lock are served in the order of coming; no set is overtaken more than four times; and when nothing
 //! more can be done, no waiter sleeps that could have all of its locks.
 
 mod work;
@@ -17,7 +17,7 @@ use rlock_core::waiting::{
 use rlock_sim::{Answered, Client, Plain};
 use world::{KEYS, MOST, World, holder, lock_name, new_world};
 
-/// So often a set may be passed.
+/// How often a set may be overtaken.
 const PASSED_MAX: usize = 4;
 
 const SESSION: &[u8] = b"0123456789abcdef";
@@ -269,7 +269,7 @@ impl Play {
         let began: Vec<_> =
             granted.keys.iter().filter(|key| begun.contains(&(**key, granted.holder.clone()))).copied().collect();
         self.now_begun += began.len();
-        // Another request of its holder may have begun others in the same turn, and not been heard of yet.
+        // Another request of this holder may have begun other locks in the same turn, and its outcome is not read yet.
         let is_others = |(key, holder): &(usize, String)| *holder != granted.holder || !granted.keys.contains(key);
         self.world.watcher.begun.borrow_mut().extend(begun.into_iter().filter(is_others));
         for other in self.waiters.iter_mut().filter(|other| other.order < granted.order && !other.is_dismissed) {
@@ -383,8 +383,8 @@ impl Play {
         })
     }
 
-    /// Whether it is looked at whenever it may have its locks. A waiter for several that gets one of them by another request of
-    /// its holder is found by the patrol.
+    /// Whether the engine checks it whenever it may have its locks. If a set gets one of its locks by another request of its
+    /// holder, only the patrol finds that.
     fn is_looked_at(&self, waiter: &Waiter) -> bool {
         !waiter.keys.iter().any(|key| holder(&self.world, KEYS[*key]).as_deref() == Some(&*waiter.holder))
     }
@@ -482,7 +482,7 @@ fn alphabet() -> Vec<Step> {
 
 #[test]
 fn every_short_history_of_sets_of_two_is_sound() {
-    // Each history on its own, so no more than some millions.
+    // Each history is played on its own, so there may be no more than some millions.
     let (alphabet, steps) = (alphabet(), crate::explored_steps(4).min(5));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let play_one = |mut number: usize| {

@@ -10,13 +10,13 @@ use rlock_core::waiting::{
 };
 use rlock_core::words::{Command, Error, Request, read};
 
-/// As many bytes of events as the module tells in one reply.
+/// How many bytes of events the module puts in one reply.
 const EVENTS_BYTES_MAX: usize = 128 * 1_024;
 
-/// As many sessions as the module lists.
+/// How many sessions the module lists.
 const LISTED_MAX: usize = 1_000;
 
-/// The bytes that are shown of a session's name.
+/// How many bytes of a session's name are shown.
 const SESSION_SHOWN: usize = 8;
 
 /// Runs the command if it is one of these.
@@ -24,7 +24,7 @@ pub fn run(node: &mut Node, id: u64, words: &[Vec<u8>], replies: &mut Replies) -
     let command = Command::named(words.first()?)?;
     let (least, may_have_more) = command.arity();
     if words.len() < least || words.len() > least && !may_have_more {
-        // The server's own words, which counts them before the command sees any.
+        // The server's own error: it counts the arguments before the command sees any.
         let name = command.name.to_lowercase();
         replies.error(format!("ERR wrong number of arguments for '{name}' command").as_bytes());
         return Some(Done::Replied);
@@ -165,7 +165,7 @@ fn acquired(acquiring: Acquiring, fenced: bool, replies: &mut Replies) -> Done {
     Done::Replied
 }
 
-/// The line of an outcome that is an error.
+/// The error line of an outcome; empty if the outcome is no error.
 fn line_of(outcome: Outcome) -> &'static [u8] {
     let error = match outcome {
         Outcome::Granted { .. } | Outcome::Busy { .. } | Outcome::Answered => return b"",

@@ -10,19 +10,19 @@ pub const DRIFT_MAX: i32 = 45;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
-    /// By so many parts of 10,000 it goes too fast.
+    /// How much it goes too fast, in parts of 10,000.
     pub drift: i32,
-    /// What it was set forward by, or back.
+    /// How far it was set forward, or back.
     pub offset_ms: i64,
 }
 
 impl Clock {
-    /// What has passed by this clock since the beginning. No one can set this.
+    /// The time since the beginning by this clock. It cannot be set.
     pub fn steady(self, at: Duration) -> Duration {
         scaled(at, i64::from(10_000 + self.drift), 10_000)
     }
 
-    /// The first time at which so much has passed by this clock.
+    /// The first time at which this much has passed by this clock.
     pub fn reaches(self, steady: Duration) -> Duration {
         let mut at = scaled(steady, 10_000, i64::from(10_000 + self.drift));
         while self.steady(at) < steady {

@@ -20,7 +20,7 @@ fn owned(lease: Duration) -> Wanted {
     Wanted { owner: Some(1), lease, ..Wanted::of(0) }
 }
 
-/// The lock is held. A second attempt knows that, opens a session, and asks by it: the connection of its requests.
+/// The lock is held. A second attempt learns that, opens a session, and asks by it. Returns the connection of its requests.
 fn one_waits_behind_a_holder(world: &mut World) -> Wire {
     world.take(wants(Wanted::of(0)));
     world.is_quiet();
@@ -33,7 +33,7 @@ fn one_waits_behind_a_holder(world: &mut World) -> Wire {
     own
 }
 
-/// Whatever is sent comes to the server, and nothing comes back.
+/// Everything that is sent arrives at the server, and nothing comes back.
 fn everything_arrives(world: &mut World) {
     let arrives = |it: &Move| matches!(it, Move::Opens(_) | Move::Arrives(_));
     while let Some(next) = world.possible().into_iter().find(arrives) {
@@ -111,7 +111,7 @@ fn a_renewal_does_not_shorten_the_fixed_lease_of_its_owner() {
 #[test]
 fn a_waiter_in_a_session_that_has_ended_asks_again() {
     let mut world = example("a session that has ended");
-    // Its answer stays on its way.
+    // Its request arrives, and the answer stays under way.
     let own = one_waits_behind_a_holder(&mut world);
     world.take(Move::Arrives(own));
     world.take(Move::EndsSessions(0));
@@ -275,7 +275,7 @@ fn failover(title: &str) -> World {
     World::new(&Setup { topology, protection, programs, ..Setup::simple(title) })
 }
 
-/// Until the master may be replaced that is cut off.
+/// How long until a master that is cut off may be replaced.
 const REPLACED: Duration = Duration::from_millis(3_100);
 
 fn is_of(program: usize, next: &Move) -> bool {
@@ -286,7 +286,7 @@ fn is_of(program: usize, next: &Move) -> bool {
     }
 }
 
-/// What is on its way from and to a program comes there.
+/// Everything under way from and to a program arrives.
 fn is_served(world: &mut World, program: usize) {
     while let Some(next) = world.possible().into_iter().find(|it| is_of(program, it)) {
         world.take(next);

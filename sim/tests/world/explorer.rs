@@ -15,15 +15,15 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// What callers do, in this order, and what may go wrong, so many times.
+/// What callers do, in this order; what may go wrong, and how many times.
 struct Small {
     setup: Setup,
-    /// What callers have done in peace before.
+    /// What callers did before, without faults.
     before: Vec<Move>,
     script: Vec<Move>,
     faults: usize,
     moves: usize,
-    /// What may go wrong; of the network, if there is nothing.
+    /// What may go wrong. Empty: the default faults, mostly of the network.
     troubles: Vec<Move>,
 }
 
@@ -114,7 +114,7 @@ fn release(guard: u64) -> Move {
     Move::Release { program: 0, guard, is_awaited: true }
 }
 
-/// Two want one lock; the first gives it back.
+/// Two attempts want one lock; the first one releases it.
 #[test]
 fn one_after_the_other() {
     let script = vec![acquire(wants(0)), acquire(Wanted { fenced: true, ..wants(0) }), release(1)];
@@ -179,7 +179,7 @@ fn two_permits() {
     explore(&Small::new("two permits", script, 0, 9));
 }
 
-/// One program leads and another waits for its answer: that comes, or there is none, and the other one leads.
+/// One program leads and another waits for its answer. Either the answer comes, or there is none and the other one leads.
 #[test]
 fn an_answer_for_two_programs() {
     let once = |program| Move::Acquire { program, wanted: Wanted { once: true, ..wants(0) } };
@@ -198,7 +198,7 @@ fn an_answer_for_two_programs() {
 /// How long a turn of a failover takes.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Two programs want one lock while the master is cut off, replaced, and comes back: in the tightest times.
+/// Two programs want one lock while the master is cut off, replaced, and comes back, with the tightest times.
 fn failover(title: &str) -> Small {
     let fixed = Wanted { is_kept: false, lease: TICK * 2, within: Some(Duration::ZERO), ..Wanted::of(0) };
     let acquire = |program| Move::Acquire { program, wanted: fixed.clone() };

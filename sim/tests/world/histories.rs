@@ -13,15 +13,15 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// What kind of histories.
+/// A kind of histories.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub name: &'static str,
     pub programs: usize,
     pub servers: usize,
-    /// So many faults of the network and of clients' locks in a hundred moves.
+    /// How many of a hundred moves are faults of the network and of clients' locks.
     pub faults: u8,
-    /// So many faults of servers.
+    /// How many of a hundred moves are faults of servers.
     pub server_faults: u8,
     /// Programs stall for as long as leases last.
     pub stalls: bool,
@@ -31,9 +31,9 @@ pub struct Style {
     pub topology: Topology,
     pub protection: Protection,
     pub callers_lanes: bool,
-    /// So many locks in a hundred are confirmed by a replica.
+    /// How many of a hundred locks are confirmed by a replica.
     pub confirmed: u8,
-    /// So many requests for a single lock in a hundred ask for the answer under it. Programs may die then.
+    /// How many of a hundred requests for a single lock ask for the answer under it. If not 0, programs may die.
     pub once: u8,
     /// Permits, read-write locks and several locks at once, as well as single ones.
     pub kinds: bool,
@@ -85,7 +85,7 @@ pub fn setup(style: Style, seed: u64, random: &mut Random) -> Setup {
         servers,
         late_arrives: style.late || style.faults == 0,
         turn_s: random.between((1, 10)),
-        // Answers are given in slices.
+        // Short turns, so that answers are given in slices.
         turn: if style.once > 0 { 3 } else { LONG_TURN },
     }
 }
@@ -139,7 +139,7 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs this without a word about panics of this thread.
+/// Runs this without printing panics of this thread.
 fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -157,7 +157,7 @@ fn quietly<T>(run: impl FnOnce() -> T) -> T {
 }
 
 impl Broken {
-    /// Leaves out all moves without which the history fails as well.
+    /// Leaves out all moves that the failure does not need.
     fn shortened(&self, style: Style) -> Vec<Move> {
         let mut moves = self.moves.clone();
         let fails = |moves: &[Move]| {
@@ -178,7 +178,7 @@ impl Broken {
     }
 }
 
-/// Waiters are granted a lock in the order in which they joined its line, as far as callers of one program can tell.
+/// Waiters are granted a lock in the order in which they joined its queue, as far as callers of one program can tell.
 fn is_in_order(world: &World) {
     for program in &world.programs {
         for what in 0..names(BOTH).len() + 2 {
@@ -242,7 +242,7 @@ fn time(world: &World, style: Style, random: &mut Random) -> Move {
 
 fn caller(world: &World, style: Style, random: &mut Random) -> Option<Move> {
     let programs = world.programs.len() as u64;
-    // For a while most callers are one program's: the others come back to servers that they have not heard of for long.
+    // For a while most callers are of one program: the others come back to servers from which they have heard nothing for long.
     let active = if random.is(80) { world.at.as_secs() / world.turn_s } else { random.below(programs) };
     let program = usize::try_from(active % programs).expect("few");
     if world.is_stalled(program) {
@@ -293,7 +293,7 @@ fn wanted(style: Style, random: &mut Random) -> Wanted {
     if style.once == 0 || what >= PERMITS || !random.is(style.once) {
         return wanted;
     }
-    // As the clients ask.
+    // The clients ask for an answer with these terms.
     Wanted { once: true, owner: None, is_kept: true, fenced: false, confirmed: false, ..wanted }
 }
 
@@ -396,7 +396,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// `HISTORY_SEED` leads one seed's history again, `HISTORIES` says how many times as many there are.
+/// `HISTORY_SEED` repeats the history of one seed, `HISTORIES` multiplies the number of histories.
 pub fn many(style: Style, seeds: u64) {
     let (first, seeds) = match from_environment("HISTORY_SEED") {
         Some(seed) => (seed, 1),

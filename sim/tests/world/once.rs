@@ -104,7 +104,7 @@ impl World {
 }
 
 impl Server {
-    /// The reply to ANSWER: stored if its holder held the lock, which it then holds no more.
+    /// The reply to ANSWER: stored if its holder held the lock, and that ends the hold.
     pub fn check_stored(&mut self, request: &Request, was_held: bool, reply: &[u8]) {
         let (key, holder, value) = (text(&request[1]), text(&request[2]), text(&request[3]));
         if reply.starts_with(b"-") {
@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// What waits by ONCE has the answer as soon as nothing is left to be done.
+    /// A waiter by ONCE has the answer as soon as the server has nothing left to do.
     pub fn check_waiters(&self, key: &str, holder: &str) {
         let is_due = self.node.wakes_at().is_some_and(|at| at <= self.node.now());
         let waits_by_once = self.is_master() && self.asked_by_once.contains(holder);

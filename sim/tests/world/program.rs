@@ -22,9 +22,9 @@ pub struct Wanted {
     pub within: Option<Duration>,
     pub fenced: bool,
     pub callers_lane: bool,
-    /// By a replica.
+    /// Whether a replica must confirm the lock.
     pub confirmed: bool,
-    /// The answer, or the lead under which it is made.
+    /// Whether it wants the answer, or else the lead under which the answer is made.
     pub once: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Guard {
     pub is_lost: bool,
 }
 
-/// What the engine has said of a guard.
+/// What the engine has reported about a guard.
 struct Lease {
     until: Instant,
     lost: Option<Loss>,
@@ -74,7 +74,7 @@ pub struct Releasing {
     pub is_kept: bool,
     pub released_before: u64,
     pub was_known_to_hold: bool,
-    /// What is stored with it.
+    /// The answer that is stored with the release.
     pub answer: Option<Name>,
 }
 
@@ -94,16 +94,16 @@ pub struct Program {
     callers: u64,
     /// Where the master is, as far as it knows.
     pub believed_master: usize,
-    /// By when a look-up under way is answered.
+    /// The time limit of the look-up that is under way.
     pub looks_by: Option<Duration>,
-    /// What was granted, in this order: what, and the holder.
+    /// The grants in their order: the locks, and the holder.
     pub granted: Vec<(Name, Name)>,
     pub answered: Vec<Name>,
     pub refused: Vec<Option<Error>>,
     pub released: Vec<Result<(), Error>>,
 }
 
-/// A caller has learnt something.
+/// Something that a caller has learnt.
 pub enum Heard {
     Granted { guards: Vec<u64> },
     Answered { key: &'static str, value: Name },
@@ -111,10 +111,10 @@ pub enum Heard {
     Released(Releasing, Result<(), Error>),
 }
 
-/// Under which numbers the guards of several locks are kept, one for each lock.
+/// If several locks are granted together, the numbers of their guards differ by this.
 const NEXT_OF_SEVERAL: u64 = 1_000_000;
 
-/// Callers that are no attempts have their numbers from here on.
+/// Callers that are not attempts are numbered from here on.
 const CALLERS: CallerId = 1_000_000_000;
 
 impl Program {
@@ -160,7 +160,7 @@ impl Program {
         let now = self.now(at);
         let mut keys = names(wanted.what).iter().map(|name| Arc::from(name.as_bytes()));
         let key: Arc<[u8]> = keys.next().expect("one at least");
-        // An owner is one program's: two that have the same name share a hold.
+        // Each program has its own owners: two owners with the same name would share a hold.
         let holder = match wanted.owner {
             None => format!("holder-{id}"),
             Some(owner) => format!("owner-{}-{owner}", self.number),
@@ -177,7 +177,7 @@ impl Program {
         let by = match wanted.within {
             None => None,
             Some(Duration::ZERO) => Some(now + self.settings.answer),
-            // The server's word that the time is up may take a moment.
+            // The server's reply that the time is up may take a moment.
             Some(within) => Some(now + within + Duration::from_millis(5)),
         };
         let lane = if wanted.callers_lane { Lane::Caller(0) } else { Lane::Own };
@@ -188,7 +188,7 @@ impl Program {
         Event::Acquire { caller: id, wish, lane }
     }
 
-    /// As a future does it when it is dropped.
+    /// Does what a future does when it is dropped.
     pub fn abandon(&mut self, id: u64) -> Option<Event<'static>> {
         self.attempts.remove(&id).map(|_| Event::Abandon(id))
     }
@@ -286,7 +286,7 @@ impl Program {
         }
     }
 
-    /// What callers have learnt since the last call. `from`: the server of the last reply.
+    /// The answers that callers got since the last call. `from`: the server of the last reply.
     pub fn hears(&mut self, from: usize) -> Vec<Heard> {
         let mut heard = Vec::new();
         for (id, answer) in std::mem::take(&mut self.answers) {
@@ -343,7 +343,7 @@ impl Program {
         Heard::Granted { guards }
     }
 
-    /// What is the same in two histories after which everything can go on in the same ways.
+    /// The visible state: if it is the same after two histories, both can go on in the same ways.
     pub fn seen(&self, at: Duration) -> String {
         let guards: Vec<_> = self.guards.iter().map(|(id, it)| (*id, self.left(&it.grant, at))).collect();
         let attempts: Vec<_> = self.attempts.keys().collect();

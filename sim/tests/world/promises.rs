@@ -18,7 +18,7 @@ impl World {
         self.check_exclusion();
         let now = self.programs[program].now(self.at);
         for (id, caller) in &self.programs[program].attempts {
-            // To be confirmed has a time of its own.
+            // A confirmation has its own time limit.
             let by = caller.by.filter(|_| !caller.wanted.confirmed && !self.is_stalled(program));
             assert!(by.is_none_or(|by| now < by), "attempt {id} was to be answered by {:?}", caller.by);
         }
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// A server that says that a lock is not held has the client's word for it that it is lost.
+    /// If a server replies that a lock is not held, the client no longer counts it as held.
     pub fn check_not_renewed(&self, program: usize, server: usize, request: Option<&Request>) {
         let Some([name, key, holder, _]) = request.map(Vec::as_slice) else { return };
         if name != b"RLOCK.RENEW" {
@@ -179,7 +179,7 @@ impl World {
         self.programs.iter().all(crate::program::Program::is_settled)
     }
 
-    /// No more faults of the network: everything arrives, at once, while the clock stands.
+    /// No more faults of the network: everything arrives at once, while no time passes.
     pub fn is_quiet(&mut self) {
         loop {
             for wire in self.cut() {
@@ -254,7 +254,7 @@ impl World {
         self.is_left_alone();
     }
 
-    /// All faults have ended: it finds the master, and is granted a lock.
+    /// All faults have ended: the program finds the master, and is granted a lock.
     pub fn is_served(&mut self, program: usize) {
         let before = self.programs[program].granted.len();
         let wanted = Wanted { lease: Duration::from_millis(700), ..Wanted::of(0) };

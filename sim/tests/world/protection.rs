@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Protection {
     /// `rlock.grace`: a new or restarted master grants nothing for this time.
     pub grace: Duration,
-    /// It is complete, except what a test has switched off: no lock may have two holders.
+    /// The protection is complete, except for what a test has switched off: no lock may have two holders.
     pub promises_one_holder: bool,
     /// `min-replicas-max-lag`, together with `min-replicas-to-write 1`. None: a master needs no replica.
     pub lag: Option<Duration>,

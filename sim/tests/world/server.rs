@@ -32,7 +32,7 @@ struct Wait {
     client: Connection,
     until: Duration,
     wanted: usize,
-    /// The data set that replicas must have.
+    /// The version of the data set that replicas must have.
     version: u64,
 }
 
@@ -48,9 +48,9 @@ pub struct Server {
     pub is_cut_off: bool,
     /// How often its data set has changed while it was a master.
     pub version: u64,
-    /// Of a replica: its master and that one's version when they were last in step.
+    /// Of a replica: its master, and the master's version when they were last in step.
     pub in_step: Option<(usize, u64)>,
-    /// The data set of this version, at no time.
+    /// The data set of this version, with its clock at 0.
     pub data: Keyspace,
     /// When it last heard of a replica.
     pub heard_at: Duration,
@@ -72,7 +72,7 @@ pub struct Server {
     pub newly_stored: Vec<(Name, Duration)>,
     /// Holders that asked for an answer.
     pub asked_by_once: BTreeSet<Name>,
-    /// Waiters in the order in which they joined a line: what they want, and their holder.
+    /// Waiters in the order in which they joined a queue: what they want, and their holder.
     pub joined: Vec<(Name, Name)>,
     in_line: Vec<(Name, Name)>,
 }
@@ -125,7 +125,7 @@ impl Server {
         std::mem::take(&mut self.replies)
     }
 
-    /// When something happens without a request.
+    /// When something next happens without a request.
     pub fn next(&self) -> Option<Duration> {
         if self.health != Health::Up {
             return None;
@@ -200,7 +200,7 @@ impl Server {
                 let wanted = if waiter.locks > 1 { both() } else { key.to_owned() };
                 let waiter = (wanted, text(waiter.wish.holder.holder()));
                 self.check_waiters(key, &waiter.1);
-                // One for several locks is in the line of each.
+                // A waiter for several locks is in the queue of each.
                 if !in_line.contains(&waiter) {
                     in_line.push(waiter);
                 }
@@ -222,7 +222,7 @@ impl Server {
         self.follows_up();
     }
 
-    /// All connections are gone, and with them what was on its way.
+    /// Closes all connections, and drops what was under way on them.
     fn forgets_clients(&mut self) {
         self.waits.clear();
         self.behind.clear();
@@ -293,7 +293,7 @@ impl Server {
         self.follows_up();
     }
 
-    /// What the server itself says before a command of the module runs.
+    /// The error with which the server itself refuses a command before the module runs it.
     fn refusal(&self, request: &Request, at: Duration, protection: &Protection) -> Option<String> {
         if let Some(line) = self.refuses {
             return Some(line.to_owned());
@@ -380,7 +380,7 @@ impl Server {
         !self.waits.is_empty()
     }
 
-    /// It starts again, with its data or without.
+    /// Starts again, with its data or without.
     pub fn restarts(&mut self, keeps: bool, at: Duration, protection: &Protection) {
         self.forgets_clients();
         if !keeps {
@@ -403,7 +403,7 @@ impl Server {
 
     pub fn is_promoted(&mut self, at: Duration, protection: &Protection) {
         self.follows = None;
-        // These are its former master's.
+        // The tokens are those of its former master.
         let token = |lock| Some((lock, self.token(lock)?));
         self.tokens = crate::world::LOCKS.into_iter().filter_map(token).collect();
         self.heard_at = Duration::ZERO;

@@ -1,7 +1,7 @@
 //! What the engine and the client did to one lock, as steps of docs/spec/lock.qnt: `make spec` replays them there, and each
 //! must be allowed. The lock is what servers have stored; a client is a holder name.
 //!
-//! Such histories move by whole ms, as the specification does, with clocks that differ and go right. They delete no lock.
+//! These histories move by whole ms, as the specification does. Their clocks differ but go right. They delete no lock.
 
 use crate::histories::{Style, draw, setup};
 use crate::protection::{Protection, failovers};
@@ -41,13 +41,13 @@ impl Trace {
 }
 
 impl World {
-    /// Nothing is due in between two ms while steps are noted.
+    /// Rounds up to a whole ms while steps are noted, so that nothing is due between two ms.
     pub fn whole_ms(&self, at: Duration) -> Duration {
         let part = Duration::from_nanos(u64::from(at.subsec_nanos() % 1_000_000));
         if self.trace.is_none() || part.is_zero() { at } else { at - part + Duration::from_millis(1) }
     }
 
-    /// An act of a failover that is about to happen.
+    /// Notes an act of a failover that is about to happen.
     pub fn trace_move(&mut self, taken: &Move) {
         use crate::server::Health::{Down, Suspended, Up};
         let health = |server: usize| self.servers[server].health;
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// What has become of the lock at a master.
+    /// Notes what has become of the lock at a master.
     pub fn trace_lock(&mut self, number: usize) {
         let (at, server) = (self.at, &self.servers[number]);
         let Some(trace) = self.trace.as_mut().filter(|_| server.is_master()) else { return };
@@ -96,7 +96,7 @@ impl World {
         if had.is_none_or(|had| had.1 < count) {
             let token = keyspace.fencing_token(0, LOCK.as_bytes()).unwrap_or(0);
             let is_fenced = trace.tokens.insert(number, token).unwrap_or(0) != token;
-            // Counted from the beginning of the history, unless the counter alone counts.
+            // Counted from the beginning of the history, unless tokens go by the counter alone.
             let token = if is_fenced && token > 1_000_000 { token - 1_700_000_000_000_000 } else { token };
             let token = if is_fenced { token } else { 0 };
             trace.holders.insert(holder.clone());
@@ -107,7 +107,7 @@ impl World {
         trace.records.insert(number, (holder, count, end));
     }
 
-    /// A replica has got what its master has.
+    /// Notes that a replica has got what its master has.
     pub fn trace_replica(&mut self, replica: usize, master: usize) {
         let Some(trace) = &mut self.trace else { return };
         let (record, token) = (trace.records.get(&master).cloned(), trace.tokens.get(&master).copied());
@@ -121,7 +121,7 @@ impl World {
         trace.tokens.extend(token.map(|token| (replica, token)));
     }
 
-    /// Until when the callers of a program are sure of the lock.
+    /// Notes until when the callers of a program are sure of the lock.
     pub fn trace_beliefs(&mut self, program: usize) {
         let Some(trace) = &mut self.trace else { return };
         let it = &self.programs[program];
@@ -153,7 +153,7 @@ fn lead(style: Style, seed: u64) -> Trace {
     world.trace.take().expect("a trace")
 }
 
-/// With what the rule is switched off in the engine or around it. The names are those of docs/spec/lock.qnt.
+/// A rule, and how it is switched off in the engine or around it. The names are those of docs/spec/lock.qnt.
 type Rule = (&'static str, fn(&mut Protection));
 const RULES: [Rule; 7] = [
     ("allRules", |_| {}),
@@ -165,8 +165,8 @@ const RULES: [Rule; 7] = [
     ("tokensAreCounted", |protection| protection.tokens_by_clock = false),
 ];
 
-/// Those without a rule may break a promise or not: the specification must refuse them at the step that the rule forbids.
-/// `SPEC_TRACES=FILE` is where they are written.
+/// Histories without a rule may break a promise or not: the specification must refuse them at the step that the rule
+/// forbids. They are written to `SPEC_TRACES=FILE`.
 #[test]
 fn histories_for_the_specification() {
     let (mut runs, mut holders, mut steps) = (String::new(), BTreeSet::new(), 0);

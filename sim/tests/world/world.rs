@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
-/// So often something may be due at one time.
+/// How many times something may be due at one moment.
 const AT_ONCE_MAX: u32 = 1_000;
 
 /// What a caller can want, by its place here.
@@ -29,7 +29,7 @@ pub const READ: usize = 4;
 pub const WRITE: usize = 5;
 pub const LOCKS: [&str; 4] = ["a", "b", "p", "rw"];
 
-/// So many permits there are.
+/// How many permits there are.
 pub const LIMIT: u32 = 2;
 
 pub const HOSTS: [&str; 3] = ["one", "two", "three"];
@@ -73,7 +73,7 @@ pub enum Move {
         guard: u64,
         keep: Duration,
     },
-    /// The program ends. What is on its way from it comes to the servers late, or is lost.
+    /// The program ends. What it has sent comes to the servers late, or is lost.
     Dies {
         program: usize,
         arrives: bool,
@@ -83,7 +83,7 @@ pub enum Move {
     Arrives(Wire),
     /// The next answer on it comes to the program.
     Answers(Wire),
-    /// It comes in two pieces, cut there in a hundred.
+    /// The same, in two pieces: the first has this percentage of the bytes.
     AnswersInPieces(Wire, u64),
     Opens(Wire),
     IsRefused(Wire),
@@ -101,7 +101,7 @@ pub enum Move {
         wire: Wire,
         arrives: bool,
     },
-    /// To the next time at which something happens by itself.
+    /// Time passes until something happens by itself.
     Passes,
     Waits(Duration),
     /// The program does nothing for this time.
@@ -135,7 +135,7 @@ pub enum Move {
     IsPromoted(usize),
     /// A former master becomes a replica of the present one.
     Follows(usize),
-    /// The operator lets the one name lead to the present master.
+    /// The operator makes the one name lead to the present master.
     NameMoves,
     Learns(usize),
     LearnsNothing(usize),
@@ -172,16 +172,16 @@ pub enum Topology {
     Cluster,
 }
 
-/// With what a history begins.
+/// How a history begins.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub title: String,
     pub topology: Topology,
     pub protection: Protection,
-    /// One for each.
+    /// One clock for each program; the same for the servers.
     pub programs: Vec<Clock>,
     pub servers: Vec<Clock>,
-    /// What is overdue may still come to the server.
+    /// What a program sent before it gave up or closed a connection may still come to the server.
     pub late_arrives: bool,
     /// For how many seconds most callers are one program's.
     pub turn_s: u64,
@@ -207,7 +207,7 @@ impl Setup {
     }
 }
 
-/// What is reported of a history that has failed.
+/// A line in the report of a history that has failed.
 pub enum Entry {
     Taken(Duration, Move),
     Asked(usize, Request),
@@ -236,7 +236,7 @@ pub struct World {
     pub is_calm: bool,
     /// A server may have forgotten holds, since another took its place or it started again.
     pub has_failed_over: bool,
-    /// A session may have been opened again in which no ticket waits: its callers ask again after a minute.
+    /// A session in which no ticket waits may have been opened again: its callers ask again after a minute.
     pub has_ended_sessions: bool,
     attempts: u64,
     pub longest_lease: Duration,
@@ -362,7 +362,7 @@ impl World {
         self.account.iter().filter_map(|entry| if let Entry::Taken(_, taken) = entry { Some(taken) } else { None })
     }
 
-    /// Whether there is what a caller's move is about.
+    /// Whether the guard or attempt of a caller's move exists.
     pub fn can(&self, next: &Move) -> bool {
         match next {
             Move::Release { program, guard, .. } | Move::Answer { program, guard, .. } => {
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// Takes a move; one that is about something that is not there changes nothing.
+    /// Takes a move. It changes nothing if what it is about does not exist.
     pub fn take(&mut self, taken: Move) {
         self.account.push(Entry::Taken(self.at, taken.clone()));
         let is_fault = !matches!(
@@ -490,7 +490,7 @@ impl World {
         }
     }
 
-    /// What dials and looks up gives up at some time.
+    /// Ends connection attempts and look-ups that have taken too long.
     fn gives_up(&mut self, program: usize) {
         let at = self.at;
         let overdue = |link: &Link| matches!(link.state, State::Opening { by } if by <= at);

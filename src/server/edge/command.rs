@@ -1,5 +1,5 @@
-//! What a command is: what the server learns about it, and the way into it, which is the one function that the server calls,
-//! with the one reply that it gets.
+//! What a command is: its description for the server, and `enter`, the one function that the server calls, which sends the one
+//! reply.
 
 use super::reply::{self, Reply};
 use crate::server::ffi::api::{api, at_load, flag};
@@ -25,11 +25,11 @@ pub trait Command {
     const WORDS: &'static words::Command;
 
     /// # Errors
-    /// The error reply. It must then have changed nothing.
+    /// The error reply. A command that fails must have changed nothing.
     fn run(context: &Context, arguments: &[Str<'_>]) -> Result<Reply, Error>;
 }
 
-/// A command in the form in which the server takes it.
+/// A command in the form in which it is registered with the server.
 #[derive(Clone, Copy)]
 pub struct Registration {
     words: &'static words::Command,
@@ -43,7 +43,7 @@ impl Registration {
     }
 }
 
-/// Runs a command and replies once, whatever happens in it: a panic must not reach the server, which it would abort.
+/// Runs a command and replies once, whatever happens in it: a panic that reached the server would abort it.
 ///
 /// # Safety
 /// To be called by the server, for a command.
@@ -63,8 +63,8 @@ unsafe extern "C" fn enter<C: Command>(
     flag::OK
 }
 
-/// If the server only wants to know where the keys are, answers that. Most servers find the keys of a module's command that has
-/// a number of keys in no other way, and a node of a cluster would run it wherever their slots are.
+/// If the server only asks where the keys are, reports that. If a module's command takes a number of keys, most servers cannot
+/// find them in another way: a node of a cluster would then run the command even if their slots are elsewhere.
 fn reports_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
     // SAFETY: the context is alive.
     if unsafe { api!(RedisModule_IsKeysPositionRequest(context.as_ptr())) } == 0 {
@@ -73,23 +73,23 @@ fn reports_keys(context: &Context, arguments: &[Str<'_>]) -> bool {
     let count = arguments.get(1).and_then(|count| std::str::from_utf8(count.bytes()).ok()?.parse().ok());
     for place in (2..arguments.len()).take(count.unwrap_or(0)) {
         if let Ok(place) = c_int::try_from(place) {
-            // SAFETY: the context is alive, and that of a request for places.
+            // SAFETY: the context is alive, and belongs to a request for places.
             unsafe { api!(RedisModule_KeyAtPos(context.as_ptr(), place)) };
         }
     }
     true
 }
 
-/// The version in which all commands so far came.
+/// The version that introduced all commands so far.
 const SINCE: &CStr = c"0.1.0";
 
 /// The ACL category of the commands that services need.
 const CATEGORY: &CStr = c"rlock";
 
-/// Tells the server of all commands.
+/// Registers all commands with the server.
 pub fn register(context: &Context, commands: &[Registration]) -> Result<(), String> {
-    // SAFETY: the context is alive and the name is copied. Servers before Redis 7.4 and Valkey 8.0 know no categories of
-    // modules' own.
+    // SAFETY: the context is alive and the name is copied. On servers before Redis 7.4 and Valkey 8.0, a module cannot add
+    // a category.
     let own_category = unsafe {
         raw::RedisModule_AddACLCategory.is_some_and(|add| add(context.as_ptr(), CATEGORY.as_ptr()) == flag::OK)
     };
@@ -105,8 +105,8 @@ pub fn register(context: &Context, commands: &[Registration]) -> Result<(), Stri
         // SAFETY: the command was created just now.
         let command = unsafe { api!(RedisModule_GetCommand(context, name)) };
         at_load(describe(command, words), &refused)?;
-        // SAFETY: the command is alive, and the names are copied. Servers before Redis 7.2 put modules' commands in no
-        // category at all.
+        // SAFETY: the command is alive, and the names are copied. Before Redis 7.2, modules' commands are in no category at
+        // all.
         let categorized = unsafe {
             raw::RedisModule_SetCommandACLCategories
                 .map_or(flag::OK, |set| set(command, categories(words.audience, own_category).as_ptr()))
@@ -145,7 +145,7 @@ fn describe(command: *mut raw::RedisModuleCommand, words: &words::Command) -> c_
     unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) }
 }
 
-/// Says which fields the server's own and our structures have in common.
+/// Shows the server which fields our structures have in common with its own.
 const VERSION: &raw::RedisModuleCommandInfoVersion = &raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -153,7 +153,7 @@ const VERSION: &raw::RedisModuleCommandInfoVersion = &raw::RedisModuleCommandInf
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-/// A list, as the server takes it: with its end.
+/// The list of key specs, with the entry that marks the end for the server.
 fn key_specs(key: KeyUse) -> Vec<raw::RedisModuleCommandKeySpec> {
     let flags = match key {
         KeyUse::NoKey => return get_redis_key_spec(Vec::new()),
@@ -188,7 +188,7 @@ impl Texts {
         self.list(list)
     }
 
-    /// A list, as the server takes it: with its end.
+    /// Keeps a list of arguments, and adds the entry that marks the end for the server.
     fn list(&mut self, mut list: Vec<raw::RedisModuleCommandArg>) -> *mut raw::RedisModuleCommandArg {
         list.push(end_of_arguments());
         let pointer = list.as_mut_ptr();

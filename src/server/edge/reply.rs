@@ -1,4 +1,4 @@
-//! What a command says to its client, in the one wording of each outcome.
+//! What a command replies. Each outcome has one wording.
 
 use crate::server::ffi::api::api;
 use crate::server::ffi::context::Context;
@@ -7,7 +7,7 @@ use rlock_core::words::Error;
 use std::ffi::{CStr, CString, c_long};
 use std::rc::Rc;
 
-/// What a command replies, if it is not an error that is always the same.
+/// What a command replies, except for errors that have a fixed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// No reply now: the client waits, and gets its reply later.
@@ -15,17 +15,17 @@ pub enum Reply {
     Nil,
     Number(i64),
     Bytes(Rc<[u8]>),
-    /// The word of a state.
+    /// A word that names a state.
     Word(&'static CStr),
-    /// The command has written its reply itself, since it is longer than these.
+    /// The command has already written its reply, which is longer than these.
     Written,
     /// An array of two.
     Pair(Option<i64>, Option<i64>),
-    /// An array of nil and of these.
+    /// An array of two: nil, and an array of these.
     Tokens(Vec<i64>),
     /// An array of these.
     Numbers(Vec<i64>),
-    /// The one error with a number in it: so many wait already.
+    /// The one error with a number in it: how many requests already wait.
     TurnedAway(usize),
 }
 
@@ -39,7 +39,7 @@ impl Reply {
 /// The reply to an acquire with this outcome.
 ///
 /// # Errors
-/// The error reply, for an outcome that is one.
+/// The error reply, if the outcome is an error.
 pub fn of_acquire(outcome: Outcome, fenced: bool) -> Result<Reply, Error> {
     match outcome {
         Outcome::Granted { token } if fenced => Ok(Reply::Pair(None, token)),
@@ -107,8 +107,8 @@ fn turned_away(waiting: usize) -> CString {
 
 /// Writes a reply of more than a few numbers, piece by piece. Maps are flat arrays to a client that speaks RESP2.
 ///
-/// A map or an array says first how many pieces follow, and its writer must keep that: so nothing that can fail comes
-/// between.
+/// A map or an array begins with the number of its pieces, and exactly as many must follow: so nothing that can fail comes
+/// in between.
 #[derive(Clone, Copy)]
 pub struct Writer<'a>(&'a Context);
 
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         Self(context)
     }
 
-    /// This many names follow, each with a value behind it.
+    /// This many names follow, each with its value after it.
     pub fn map(self, length: usize) -> Self {
         // SAFETY: the context is alive.
         unsafe { api!(RedisModule_ReplyWithMap(self.0.as_ptr(), as_long(length))) };
@@ -133,7 +133,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// A name in a map, or one of a few words.
+    /// A name in a map, or one of a fixed set of words.
     pub fn word(self, word: &CStr) -> Self {
         self.bytes(word.to_bytes())
     }

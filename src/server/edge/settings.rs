@@ -1,7 +1,7 @@
 //! The module's settings: as load arguments, in the server's configuration file, and by CONFIG SET and GET.
 //!
-//! A load argument replaces the default of a setting; the configuration file, `MODULE LOADEX … CONFIG` and CONFIG SET
-//! come after it.
+//! A load argument replaces the default of a setting. The configuration file, `MODULE LOADEX … CONFIG` and CONFIG SET
+//! override it.
 
 use crate::server::ffi::api::{api, at_load, flag};
 use crate::server::ffi::context::Context;
@@ -14,8 +14,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-/// The values of `notify`, with whether Redisson's waiters learn of an unlock by PUBLISH, and whether by SPUBLISH. `auto`
-/// is what Redisson's own clients pick: SPUBLISH in cluster mode, else PUBLISH.
+/// The values of `notify`, each with two flags: whether Redisson's waiters are notified of an unlock by PUBLISH, and whether
+/// by SPUBLISH. `auto` is what Redisson's own clients pick: SPUBLISH in cluster mode, else PUBLISH.
 const NOTIFY: [(&CStr, Option<[bool; 2]>); 5] = [
     (c"auto", None),
     (c"publish", Some([true, false])),
@@ -24,10 +24,10 @@ const NOTIFY: [(&CStr, Option<[bool; 2]>); 5] = [
     (c"off", Some([false, false])),
 ];
 
-/// The values of `tokens`. With `clock` a fencing token is the time in µs, if the counter is not there already.
+/// The values of `tokens`. With `clock` a fencing token is the time in µs, or the counter's next number if that is larger.
 const TOKENS: [&CStr; 2] = [c"clock", c"count"];
 
-/// How many there may be of something; or how long it may take.
+/// A setting that is a number: how many there may be of something, or how long it may take.
 pub struct Limit {
     name: &'static str,
     default: i64,
@@ -50,10 +50,10 @@ impl Limit {
     }
 }
 
-/// One of several words.
+/// A setting that is one of several words.
 pub struct Choice {
     name: &'static CStr,
-    /// A place among its words.
+    /// The index of the chosen word.
     chosen: AtomicI32,
 }
 
@@ -104,12 +104,12 @@ impl Choice {
 }
 
 pub struct Settings {
-    /// A place in [`NOTIFY`].
+    /// One of [`NOTIFY`].
     notify: Choice,
-    /// A place in [`TOKENS`].
+    /// One of [`TOKENS`].
     tokens: Choice,
-    /// How long no lock gets a new holder after this server became a master or was started, in ms; and how long a lease may
-    /// be. 0: neither.
+    /// For how many ms no lock gets a new holder after this server became a master or was started; also the maximum of a
+    /// lease. 0: no grace and no maximum.
     pub grace: Limit,
     /// Claims of blocked clients: a client has one for each lock that it waits for.
     pub max_waiters: Limit,
@@ -162,8 +162,8 @@ impl Settings {
         chosen.unwrap_or([!this_server::is_in_cluster(), this_server::is_in_cluster()])
     }
 
-    /// Takes the load arguments: pairs of a setting, with or without `rlock.` before it, and a value. What is not among them
-    /// has its default again, whatever an earlier attempt to load the module has left.
+    /// Takes the load arguments: pairs of a setting, with or without `rlock.` before it, and a value. All other settings get
+    /// their defaults again, since an earlier attempt to load the module may have changed them.
     fn take<'a>(&self, mut arguments: impl Iterator<Item = &'a [u8]>) -> Result<(), String> {
         for choice in [&self.notify, &self.tokens] {
             choice.chosen.store(0, Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl Settings {
     }
 }
 
-/// Registers the settings, with the load arguments as their defaults, and reads what the configuration says of them.
+/// Registers the settings, with the load arguments as their defaults, and reads their values from the configuration.
 pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
     SETTINGS.take(arguments.iter().map(|argument| argument.bytes()))?;
     let server = redis_module::Context::new(context.as_ptr());
@@ -211,7 +211,7 @@ pub fn load(context: &Context, arguments: &[Str<'_>]) -> Result<(), String> {
 }
 
 extern "C" fn get_choice(_name: *const c_char, choice: *mut c_void) -> c_int {
-    // SAFETY: what it was registered with.
+    // SAFETY: `choice` is what the setting was registered with.
     unsafe { choice.cast::<Choice>().as_ref() }.map_or(0, |choice| choice.chosen.load(Ordering::Relaxed))
 }
 
@@ -222,7 +222,7 @@ extern "C" fn set_choice(
     choice: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: what it was registered with.
+    // SAFETY: `choice` is what the setting was registered with.
     if let Some(choice) = unsafe { choice.cast::<Choice>().as_ref() } {
         choice.chosen.store(place, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The user behind a connection, and what it may see where the server cannot check it, because the command has no keys; and its
-//! address.
+//! The user behind a connection, and what it may see: for a command without keys, the server cannot check that. And the
+//! address of a connection.
 
 use crate::server::ffi::api::{api, flag};
 use crate::server::ffi::call::{CallReply, call, server_setting};
@@ -10,10 +10,10 @@ use rlock_core::words::Error;
 use std::cell::OnceCell;
 use std::ptr::NonNull;
 
-/// The name of the user that sent the current command; its own sessions go by it, for example.
+/// The name of the user that sent the current command. Sessions, for example, belong to a user by this name.
 ///
 /// # Errors
-/// If the call has no user: it is another module's.
+/// If the call has no user, since another module makes it.
 pub fn user_name(context: &Context) -> Result<OwnedStr, Error> {
     match context.connected_user() {
         Some(name) => Ok(name),
@@ -33,7 +33,7 @@ pub fn has_own_user(context: &Context) -> bool {
     context.connected_user().is_some_and(|name| name.lend().bytes() != b"default")
 }
 
-/// Asks for a command that does not exist: the server first looks up the user that is to run it.
+/// Calls a command that does not exist. The server looks up the user first, so the error shows whether there is one.
 fn acts_for_a_user(context: &Context) -> bool {
     // SAFETY: a C string, as the format says behind its modifiers: run as the user, errors as replies.
     let reply = unsafe { call!(context, c"rlock.no-such-command", c"CEc", c"".as_ptr()) };
@@ -42,11 +42,11 @@ fn acts_for_a_user(context: &Context) -> bool {
 
 /// Whether the user of the current command may read every key, present and future.
 ///
-/// The server says it in words: no function of the module API asks for more than one key on all servers. Rights from a selector
-/// alone are not counted, nor those in some databases alone, which Valkey has from 9.1 on: a no too many does no harm.
+/// This reads the text of ACL GETUSER: no module API function that all servers have checks more than one key. Rights that come
+/// only from a selector, or apply only in some databases (Valkey from 9.1 on), do not count: a no too many does no harm.
 ///
 /// # Errors
-/// If it may not, or the rights are unknown.
+/// If the user may not, or its rights are unknown.
 pub fn check_sees_all(context: &Context) -> Result<(), Error> {
     let name = context.connected_user().ok_or(Error::NoUser)?;
     // SAFETY: a C string and a string, as the format says behind its modifier: errors as replies.
@@ -108,7 +108,7 @@ impl<'a> Addresses<'a> {
         Self { context, socket: OnceCell::new() }
     }
 
-    /// None if the client is gone, or the server does not tell.
+    /// None if the client is gone, or the server does not report its address.
     pub fn of(&self, client: u64) -> Option<Vec<u8>> {
         // SAFETY: a plain C structure of numbers, for which all zeros are valid.
         let mut info: raw::RedisModuleClientInfo = unsafe { std::mem::zeroed() };

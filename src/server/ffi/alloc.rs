@@ -1,11 +1,11 @@
 //! Memory comes from the server, so that it counts in its `used_memory` and towards `maxmemory`.
 //!
-//! Nothing is allocated before the server's allocator is known, since that is the first thing that loading does. Outside a
-//! server, in tests, memory comes from the system.
+//! The first step of loading makes the server's allocator known, so nothing is allocated before. Outside a server, in tests,
+//! memory comes from the system.
 //!
-//! The server's allocator is whatever the server was built with, and promises little of where a block begins. Rust's
-//! code rests on the alignment that it asks for: a table that is read 16 bytes at a time ends the server if it gets
-//! less. So a larger alignment than [`PROMISED`] is found inside of a larger block.
+//! The server's allocator is whatever the server was built with, and promises little about alignment. Rust's code relies on
+//! the alignment that it asks for: a table that is read 16 bytes at a time crashes the server if it gets less. So if Rust
+//! asks for a larger alignment than [`PROMISED`], it gets an aligned address inside a larger block.
 
 use redis_module::raw;
 use std::alloc::{GlobalAlloc, Layout};
@@ -15,17 +15,17 @@ use std::ptr;
 #[cfg_attr(test, allow(dead_code, reason = "there is no server"))]
 static ALLOCATOR: Aligned<Server> = Aligned(Server);
 
-/// The alignment of each block of a server's, if the block is no smaller: the server may put a number before what C's
-/// allocator gives it, and jemalloc, as the servers' authors build it, aligns to no more.
+/// The alignment of each block of the server, if the block is at least as large. More is not certain: the server may put a
+/// number at the beginning of C's block, and jemalloc, as the servers' authors build it, aligns to no more.
 const PROMISED: usize = size_of::<usize>();
 
-/// The size of what Rust allocates for a panic, in words. Rust asks for it to be aligned to a word only, but C's type,
-/// which it passes to the unwinder, is aligned to [`UNWINDERS`]. LLVM's unwinder, which is in what zig links, relies on
-/// that: the panic would end the server.
+/// The size of what Rust allocates for a panic: seven words. Rust asks for the alignment of a word only, but passes it to the
+/// unwinder as a C type that is aligned to [`UNWINDERS`]. LLVM's unwinder, which zig links in, relies on that: without it, a
+/// panic would crash the server.
 const EXCEPTION: usize = 7 * size_of::<usize>();
 const UNWINDERS: usize = 16;
 
-/// How the block is aligned.
+/// The layout with the alignment that the block really gets.
 fn aligned(layout: Layout) -> Layout {
     if (layout.size(), layout.align()) != (EXCEPTION, align_of::<usize>()) {
         return layout;
@@ -36,19 +36,19 @@ fn aligned(layout: Layout) -> Layout {
 /// An allocator of the server's kind.
 ///
 /// # Safety
-/// A block is of the size that was asked for, which is not 0, and aligned to [`PROMISED`] or to its size; or null. It
-/// stays as it is until it is freed, or resized, which keeps what is in it.
+/// `alloc` and `resize` return null, or a block of the size that was asked for, which is not 0, aligned to [`PROMISED`] or to
+/// its size. A block stays as it is until it is freed or resized, and resizing keeps its content.
 unsafe trait Blocks {
     unsafe fn alloc(&self, size: usize) -> *mut u8;
     unsafe fn resize(&self, block: *mut u8, size: usize) -> *mut u8;
     unsafe fn free(&self, block: *mut u8);
 }
 
-/// The same with any alignment.
+/// The same allocator, for any alignment.
 struct Aligned<B>(B);
 
 // SAFETY: a block is aligned as the layout says, since it is at least as large as its alignment, or aligned by
-// `Self::inside`; and each block returns to `B`, by the choice that the layout makes.
+// `Self::inside`; and each block returns to `B` the way it came, since the layout alone decides which way.
 unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let layout = aligned(layout);
@@ -63,8 +63,8 @@ unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block is of this allocator with this layout; so where it is inside of another, `inside` has put
-        // before it where that begins.
+        // SAFETY: the block is of this allocator with this layout; so if it lies inside a larger block, `inside` has put the
+        // address of that one before it.
         unsafe {
             let inside = aligned(layout).align() > PROMISED;
             self.0.free(if inside { block.sub(PROMISED).cast::<*mut u8>().read_unaligned() } else { block });
@@ -72,14 +72,14 @@ unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the block is of this allocator with this layout, and with the new size that is a layout, too. Both
-        // blocks are as large as what is copied.
+        // SAFETY: the block is of this allocator with this layout, which is also valid with the new size. Both blocks are at
+        // least as large as what is copied.
         unsafe {
             let new = Layout::from_size_align_unchecked(size, layout.align());
             if aligned(layout).align().max(aligned(new).align()) <= PROMISED {
                 return self.0.resize(block, size.max(layout.align()));
             }
-            // The server would keep what is in the block, but not how far from its beginning.
+            // The server would keep the content, but the aligned address may have another distance from the beginning.
             let moved = self.alloc(new);
             if !moved.is_null() {
                 ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
@@ -91,8 +91,8 @@ unsafe impl<B: Blocks> GlobalAlloc for Aligned<B> {
 }
 
 impl<B: Blocks> Aligned<B> {
-    /// The first aligned address of a larger block that has room before it for where that block begins. Blocks begin
-    /// at multiples of [`PROMISED`], which is that room, so this address is at most one alignment further on.
+    /// Allocates a larger block. Returns its first aligned address with room before it for the address of the larger block.
+    /// Blocks begin at multiples of [`PROMISED`], which is that room, so it is at most one alignment further on.
     ///
     /// # Safety
     /// The alignment must be larger than [`PROMISED`].
@@ -111,10 +111,10 @@ impl<B: Blocks> Aligned<B> {
     }
 }
 
-/// The server's own functions. They end the server where no memory is left.
+/// The server's own functions. They end the server if no memory is left.
 struct Server;
 
-// SAFETY: what every server promises: these are its C allocator's, with a number of its own before each block at most.
+// SAFETY: every server promises this: these functions are its C allocator's, at most with a number before each block.
 unsafe impl Blocks for Server {
     unsafe fn alloc(&self, size: usize) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
@@ -140,7 +140,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    /// The minimum that a server may give: blocks that are aligned as badly as is allowed, move whenever they can, and
+    /// The worst allocator that a server may have: its blocks are aligned as badly as is allowed, move whenever they can, and
     /// are reused at once.
     #[derive(Default)]
     struct Worst {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     impl Worst {
-        /// What the system is asked for: a block begins as far behind a multiple of 16 as is allowed.
+        /// What to ask the system for, and where the block begins in that: it is aligned as badly as is allowed.
         fn layout(size: usize) -> (Layout, usize) {
             let least = 1 << size.min(8).ilog2();
             (Layout::from_size_align(size + least, 16).unwrap(), least)
@@ -189,7 +189,7 @@ mod tests {
         unsafe fn free(&self, block: *mut u8) {
             let size = self.sizes.borrow_mut().remove(&block.addr()).expect("a block, not freed yet, at its beginning");
             let (layout, least) = Self::layout(size);
-            // SAFETY: `alloc` has taken it so.
+            // SAFETY: `alloc` has taken it from the system with this layout, at this distance from its beginning.
             unsafe {
                 let start = block.sub(least);
                 start.write_bytes(0xdd, layout.size());

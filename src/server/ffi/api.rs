@@ -1,5 +1,5 @@
-//! The boundary itself: how the server's functions are called, their flags in the types in which they take them, and what
-//! holds wherever the server calls us. No panic gets out, and all calls come on one thread.
+//! The boundary itself: how the server's functions are called, their flags in the types that these functions take, and what
+//! holds whenever the server calls us: no panic gets out, and all calls come on one thread.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, CString};
@@ -44,7 +44,7 @@ pub mod flag {
     pub const OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
 }
 
-/// Calls a function of the module API by its name. Every function that is called so exists on every server that loads
+/// Calls a function of the module API by its name. Each function that is called this way exists on every server that loads
 /// the module; a missing one would be a defect of ours, and an error reply for the client.
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {
@@ -62,15 +62,15 @@ pub fn missing(what: &str) -> ! {
     panic!("this server has no {what}")
 }
 
-/// What a call at load came to.
+/// The result of a call at load.
 ///
 /// # Errors
-/// The reason for which the module is then not loaded.
+/// The reason why the module is then not loaded.
 pub fn at_load(result: std::ffi::c_int, reason: &str) -> Result<(), String> {
     if result == flag::OK { Ok(()) } else { Err(reason.to_owned()) }
 }
 
-/// Has a panic of ours leave a line in the server's log.
+/// Makes each panic of ours write a line to the server's log.
 ///
 /// The standard hook prints to stderr and walks the stack, and that walk frees memory through libc: on servers that
 /// load modules with a symbol scope of their own (Valkey from 8.1) it crashes them, with `RUST_BACKTRACE=1`. So this
@@ -89,7 +89,7 @@ fn describe(panic: &PanicHookInfo<'_>) -> String {
     }
 }
 
-/// Runs a callback of the server's, which a panic must not leave.
+/// Runs a callback that the server calls: a panic in it must not reach the server.
 pub fn guarded<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     panic::catch_unwind(panic::AssertUnwindSafe(run)).unwrap_or(otherwise)
 }
@@ -115,7 +115,7 @@ fn log_at(level: &CStr, line: &str) {
 /// asked for.
 pub struct MainThread<T>(OnceCell<T>);
 
-// SAFETY: see above; so nothing is shared with another thread.
+// SAFETY: only the main thread uses it, see above, so nothing is shared with another thread.
 unsafe impl<T> Sync for MainThread<T> {}
 
 impl<T: Default> MainThread<T> {

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 use std::slice;
 
-/// No map that is asked for has as many names and values.
+/// More names and values than any map has that is asked for.
 const NAMES_MAX: usize = 64;
 
 /// What the server answered; freed when it is dropped.
@@ -43,7 +43,7 @@ impl CallReply {
         unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) }
     }
 
-    /// The text of an error.
+    /// The text of the error, if the reply is one.
     pub fn error(&self) -> Option<&[u8]> {
         (self.kind() == flag::ERROR_REPLY).then(|| text(self.0).unwrap_or_default())
     }
@@ -53,7 +53,7 @@ impl CallReply {
         self.error().is_some_and(|error| error.windows(words.len()).any(|piece| piece == words))
     }
 
-    /// The text behind this name, of a map that is sent as a flat array.
+    /// The text that follows this name in a map, which is sent as a flat array.
     pub fn named(&self, name: &[u8]) -> Option<&[u8]> {
         let mut names = (0..NAMES_MAX).step_by(2);
         names.find(|index| self.element(*index) == Some(name)).and_then(|index| self.element(index.saturating_add(1)))
@@ -61,7 +61,7 @@ impl CallReply {
 
     /// The text of an element of an array.
     pub fn element(&self, index: usize) -> Option<&[u8]> {
-        // SAFETY: the reply is alive; its elements are for as long as it is.
+        // SAFETY: the reply is alive; its elements live as long as it does.
         let element = unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), index)) };
         NonNull::new(element).and_then(text)
     }
@@ -69,7 +69,7 @@ impl CallReply {
 
 fn text<'a>(reply: NonNull<raw::RedisModuleCallReply>) -> Option<&'a [u8]> {
     let mut length = 0;
-    // SAFETY: the reply is alive; its bytes are for as long as it is, which the methods that call this see to.
+    // SAFETY: the reply is alive; its bytes live as long as it does, and the methods that call this keep `'a` to that.
     unsafe {
         let bytes = api!(RedisModule_CallReplyStringPtr(reply.as_ptr(), &raw mut length));
         (!bytes.is_null()).then(|| slice::from_raw_parts(bytes.cast(), length))
@@ -83,7 +83,7 @@ impl Drop for CallReply {
     }
 }
 
-/// A setting of the server's. None if the server does not show it, for instance since CONFIG has another name.
+/// A setting of the server's. None if the server does not show it, for instance because CONFIG was renamed.
 pub fn server_setting(context: &Context, name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: two C strings, as the format says.
     let reply = unsafe { call!(context, c"CONFIG", c"cc", c"GET".as_ptr(), name.as_ptr()) }?;

@@ -14,11 +14,11 @@ pub struct Context {
     selected: Cell<Option<i32>>,
     /// Whether a client's command is under way, and not a callback of another kind.
     pub is_command: bool,
-    /// Whether a change was not replicated, since there are no followers, and the server knows of it all the same.
+    /// Whether the server already counts a change that was not replicated because there are no followers.
     pub is_counted: Cell<bool>,
 }
 
-/// An event of a key: the class by which listeners choose it, and its name, which is that of the plain command's.
+/// An event of a key: the class by which listeners choose it, and the name that the plain command's event has.
 pub type KeyEvent = (c_int, &'static CStr);
 
 /// A function that the server calls when an event happens to it.
@@ -35,7 +35,7 @@ impl Context {
         self.raw
     }
 
-    /// Has the callback called when this event happens to the server.
+    /// Makes the server call this callback at this event.
     ///
     /// # Safety
     /// The callback must be one for this event.
@@ -58,7 +58,7 @@ impl Context {
 
     /// The database that commands of this context act on.
     ///
-    /// What was selected here is remembered and not asked for: within a transaction Valkey from 9.1 on tells the
+    /// A database that was selected here is remembered, not asked for: within a transaction, Valkey from 9.1 on reports the
     /// transaction's own database, whatever a module has selected.
     #[must_use]
     pub fn database(&self) -> i32 {
@@ -91,8 +91,8 @@ impl Context {
 
     /// The name of the user of the client of this call; None if that client is not connected.
     ///
-    /// By its number: the function for the current user crashes some servers (Redis 7.0) if there is none, and the one
-    /// for what is known of a client knows others, too, and may crash on them (Valkey from 9.1 on).
+    /// It is found by the client's number. The function for the current user crashes some servers (Redis 7.0) if there is
+    /// none; the function for a client's details also knows other clients, and may crash on them (Valkey from 9.1 on).
     #[must_use]
     pub fn connected_user(&self) -> Option<OwnedStr> {
         // SAFETY: the context is alive; the name that comes back is ours.
@@ -110,9 +110,9 @@ impl Context {
         unsafe { api!(RedisModule_GetContextFlags(self.raw)) }
     }
 
-    /// While writes are paused (CLIENT PAUSE, a failover, a shutdown) the server postpones commands that write, but
-    /// not those of a transaction that paused them itself. After its time a key is then hidden but still there,
-    /// and the server aborts if it is created again. So any code that may create a key asks here first.
+    /// While writes are paused (CLIENT PAUSE, a failover, a shutdown), the server postpones commands that write, except
+    /// those of a transaction that itself began the pause. An expired key is then hidden but still there, and the server
+    /// aborts if that key is created again. So any code that may create a key asks here first.
     #[must_use]
     #[allow(clippy::unused_self, reason = "there is no pause without a server that calls")]
     pub fn writes_are_paused(&self) -> bool {
@@ -120,9 +120,9 @@ impl Context {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// Tells WATCH and client tracking that a key has changed. The module asked the server not to guess it from keys
-    /// that were opened for writing, since most refusals come from such keys too. Other callbacks may run before this
-    /// returns: newer Redis looks the key up, and may find its time over. So no key may be open.
+    /// Reports to WATCH and client tracking that a key has changed. The module asked the server not to report every key
+    /// that was opened for writing, since most refusals open their key for writing, too. Other callbacks may run before
+    /// this returns: newer Redis looks the key up, and may find it expired. So no key may be open.
     pub fn signal_modified(&self, key: Str<'_>) {
         // SAFETY: the context and the key's name are alive.
         unsafe { api!(RedisModule_SignalModifiedKey(self.raw, key.as_ptr())) };
@@ -150,8 +150,8 @@ impl Context {
 
 /// While it lives, its context acts on another database than before.
 ///
-/// A context may have a client's own connection behind it, also in a job: what is selected there is where the client's
-/// next commands go. So whatever is selected is put back, in the reverse order.
+/// A context may act on a client's own connection, also in a job: the client's next commands go to the database that is
+/// selected there. So each selection is undone, in the reverse order.
 #[must_use = "the database of before is selected again when this is dropped"]
 pub struct Selected<'a> {
     context: &'a Context,

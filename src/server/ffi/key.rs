@@ -1,8 +1,8 @@
 //! An open key: one handle, closed when dropped.
 //!
-//! The server does not check what it is asked: of a key that holds nothing some functions read where nothing is. So a
-//! handle alone is asked only whether it holds something, and the [`Value`] answers the rest; it is gone before the key
-//! is written to.
+//! The server does not check what it is asked: if a key holds nothing, some functions read invalid memory. So a handle alone
+//! is asked only whether the key holds something. Everything else is asked of the [`Value`], which is gone before the key is
+//! written to.
 
 use super::api::{api, flag};
 use super::context::Context;
@@ -49,8 +49,8 @@ pub struct SortedSet<'a>(&'a Key<'a>);
 const DELETE_FIELD: *mut raw::RedisModuleString = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
-    /// Opens a key for reading, if it is there; without counting as a use of it, and without removing an expired key, on servers that
-    /// know this (all but Redis 7.0): in the event of that Valkey 8.1 would move the client that has asked to the key's database.
+    /// Opens a key for reading, if it is there. This does not count as a use, and does not remove an expired key (except on
+    /// Redis 7.0): the event of a removal would make Valkey 8.1 switch the asking client to the key's database.
     pub fn peek(context: &'a Context, name: Str<'a>) -> Option<Self> {
         let mode = flag::READ | flag::WITHOUT_TOUCH | flag::WITHOUT_EXPIRY;
         // SAFETY: the context and the name outlive the handle.
@@ -59,7 +59,7 @@ impl<'a> Key<'a> {
         (!key.is_null()).then(|| Self { key: key.cast(), name })
     }
 
-    /// When the key ends, if it is there; without counting as a use of it.
+    /// When the key ends, if it is there. This does not count as a use.
     pub fn peek_expiry(context: &Context, name: Str<'_>) -> Option<Expiry> {
         Key::peek(context, name)?.value().map(Value::expiry)
     }
@@ -70,7 +70,7 @@ impl<'a> Key<'a> {
 
     /// None if nothing is there.
     pub fn value(&self) -> Option<Value<'_>> {
-        // SAFETY: the handle is open; this may be asked of any.
+        // SAFETY: the handle is open; any handle may be asked this.
         let kind = unsafe { api!(RedisModule_KeyType(self.key)) };
         (kind != flag::EMPTY).then_some(Value { key: self, kind })
     }
@@ -103,9 +103,9 @@ impl<'a> Value<'a> {
             return None;
         }
         let mut length = 0;
-        // SAFETY: the handle is open and holds a string; its bytes stay where they are until the key is written to,
-        // or closed, for which it must not be borrowed. (A short string is put elsewhere first, also in a key that was
-        // opened for reading: its encoding changes, and nothing else.)
+        // SAFETY: the handle is open and holds a string; its bytes stay where they are until the key is written to or
+        // closed, which is impossible while it is borrowed. (The server first moves a short string elsewhere, even if the
+        // key was opened for reading: only its encoding changes.)
         unsafe {
             let bytes = api!(RedisModule_StringDMA(self.key.key, &raw mut length, flag::READ));
             (!bytes.is_null()).then(|| slice::from_raw_parts(bytes.cast(), length))
@@ -136,8 +136,8 @@ impl Hash<'_> {
         OwnedStr::from_server(value)
     }
 
-    /// The first fields with their values: `most`, or all, or a few more. They are copied, since the caller's use of them
-    /// may change the key.
+    /// The first fields with their values: all of them, or `most` and perhaps a few more. They are copied, since the caller
+    /// may change the key while it uses them.
     pub fn first_fields(self, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut fields = Vec::with_capacity(self.length().min(most));
         // SAFETY: the cursor is ours until it is destroyed below; the handle is open, and holds a hash; `copy_field`
@@ -200,10 +200,10 @@ impl<'a> SortedSet<'a> {
     }
 }
 
-/// How a walk goes on. Behind the last member the server stays with it, and says so.
+/// The function for the next step of a walk. After the last member the server stays there, and says so.
 type Next = Option<unsafe extern "C" fn(*mut raw::RedisModuleKey) -> c_int>;
 
-/// A walk through a range of a sorted set, which has begun. A key has one at a time: another one ends the one before.
+/// A walk through a range of a sorted set, which has begun. A key has one walk at a time: a new one ends the one before.
 struct Steps<'a> {
     key: &'a Key<'a>,
     next: Next,
@@ -266,14 +266,14 @@ impl<'a> WritableKey<'a> {
         debug_assert_eq!(result, flag::OK, "the key ends at {at}");
     }
 
-    /// What takes long to free, such as a hash of thousands of fields, the server frees in a thread of its own.
+    /// The server frees a large value, such as a hash of thousands of fields, in a thread of its own.
     pub fn delete(&mut self) {
         // SAFETY: the handle is open.
         unsafe { api!(RedisModule_UnlinkKey(self.0.key)) };
     }
 
-    /// Sets a field of a hash, and perhaps another; on an absent key, makes the hash. Of any other value the server would
-    /// change nothing.
+    /// Sets one field of a hash, or two. If the key is absent, creates the hash. If the key holds another type, the server
+    /// changes nothing.
     pub fn set_fields(&mut self, (field, value): (Str<'_>, Str<'_>), other: Option<(Str<'_>, Str<'_>)>) {
         self.write(field, value.as_ptr(), other);
     }
@@ -299,21 +299,21 @@ impl<'a> WritableKey<'a> {
         }
     }
 
-    /// Sets the score of a member; on an absent key, makes the sorted set. Of any other value the server would change
-    /// nothing.
+    /// Sets the score of a member. If the key is absent, creates the sorted set. If the key holds another type, the server
+    /// changes nothing.
     pub fn set_score(&mut self, member: Str<'_>, score: f64) {
         debug_assert!(self.value().is_none_or(|value| value.sorted_set().is_some()), "members are a sorted set's");
         // SAFETY: the handle is open; the member is copied; without flags it is added or updated.
         unsafe { api!(RedisModule_ZsetAdd(self.0.key, score, member.as_ptr(), ptr::null_mut())) };
     }
 
-    /// Of the last member the key goes with it.
+    /// If it is the last member, the key is deleted, too.
     pub fn remove_member(&mut self, member: Str<'_>) {
-        // SAFETY: the handle is open, and no walk of it goes on.
+        // SAFETY: the handle is open, and no walk through the set is under way.
         unsafe { api!(RedisModule_ZsetRem(self.0.key, member.as_ptr(), ptr::null_mut())) };
     }
 
-    /// Removes so many members of a sorted set, those with the lowest scores.
+    /// Removes the `count` members of a sorted set that have the lowest scores.
     pub fn remove_lowest(&mut self, count: usize) {
         let lowest =
             self.value().and_then(Value::sorted_set).map(|set| set.ascending_from(f64::NEG_INFINITY).take(count));

@@ -1,6 +1,6 @@
 //! Reports long work to the server's latency monitor, so that LATENCY names it with everything else that is slow.
 //!
-//! Only work that can be long is timed, and only work as long as `latency-monitor-threshold` is reported.
+//! Only work that can be long is timed. It is reported if it takes at least `latency-monitor-threshold`.
 
 use super::api::api;
 use super::call;
@@ -8,7 +8,7 @@ use super::context::Context;
 use rlock_core::lock::{UnixMs, decimal};
 use std::ffi::CStr;
 
-/// From this many read holds on, work on them is timed. For fewer, not even the clock is read.
+/// Work on at least this many read holds is timed. For fewer, not even the clock is read.
 const MANY: i64 = 100;
 
 /// Times the work on this many read holds.
@@ -33,7 +33,7 @@ pub fn took(context: &Context, event: &CStr, ms: i64) {
     }
 }
 
-/// None if nothing is monitored, which the server's function does not check.
+/// None if nothing is monitored: the server's function for samples does not check that.
 fn threshold_ms(context: &Context) -> Option<i64> {
     let threshold = call::server_setting(context, c"latency-monitor-threshold")?;
     decimal(&threshold).filter(|threshold| *threshold > 0)

@@ -1,5 +1,5 @@
-//! Which server this is, where no function of the module API shows it by its presence; whether it was tried; and whether
-//! it is a node of a cluster, which never changes while it runs.
+//! Which server this is, for differences that no function of the module API shows by its presence; whether the module was
+//! tested on it; and whether it is a node of a cluster, which never changes while it runs.
 
 use super::api::{api, flag};
 use super::call::call;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TRIED_REDIS: (c_int, c_int) = (8, 6);
 const TRIED_VALKEY: (c_int, c_int) = (9, 1);
 
-/// What is to be said of this server in its log, if it is newer than any that was tried.
+/// A warning for the log, if this server is newer than all on which the module was tested.
 pub fn warning() -> Option<String> {
     is_newer_than_tried(is_valkey(), number())
 }
@@ -36,13 +36,13 @@ pub fn is_valkey() -> bool {
     unsafe { api!(RedisModule_GetApi(name, (&raw mut function).cast())) == flag::OK }
 }
 
-/// Whether CLIENT UNBLOCK leaves a client without any reply if it meets the client's grant. Redis before 7.4 does.
+/// Whether CLIENT UNBLOCK leaves a client without any reply if it coincides with the client's grant: Redis before 7.4.
 pub fn loses_replies() -> bool {
     !is_valkey() && number() < 0x0007_0400
 }
 
-/// Whether an event about a key moves the client that has caused it to the key's database, and leaves it there. Valkey
-/// 8.1 and 9.0 do, for events that modules announce as well.
+/// Whether an event about a key switches the client behind the event to the key's database, and leaves it there. Valkey
+/// 8.1 and 9.0 do this, also for events that modules announce.
 pub fn events_move_clients() -> bool {
     is_valkey() && (0x0008_0100..0x0009_0100).contains(&number())
 }
@@ -51,7 +51,7 @@ pub fn events_move_clients() -> bool {
 pub fn is_starting(context: &Context) -> bool {
     let (section, field) = (c"clients".as_ptr(), c"connected_clients".as_ptr());
     let mut problem: c_int = 0;
-    // SAFETY: the context is alive; what the server tells is freed at once.
+    // SAFETY: the context is alive; what the server returns is freed at once.
     let clients = unsafe {
         let info = api!(RedisModule_GetServerInfo(context.as_ptr(), section));
         let clients = api!(RedisModule_ServerInfoGetFieldUnsigned(info, field, &raw mut problem));
@@ -77,11 +77,11 @@ pub fn is_in_cluster() -> bool {
     IS_IN_CLUSTER.load(Ordering::Relaxed)
 }
 
-/// Whether keys of one slot that are not here exist nowhere. While the slot moves, the server refuses a command with
-/// two keys that it does not have. Neither key may be open.
+/// Whether two keys of one slot that are absent here exist at no other node, either. While the slot moves, the server
+/// refuses a command with two keys that it does not have. Neither key may be open.
 pub fn has_all_there_is_of(context: &Context, one: Str<'_>, other: Str<'_>) -> bool {
-    // SAFETY: two strings, as the format says. Without a modifier that asks for errors as replies, a command that the
-    // server does not run gives none.
+    // SAFETY: two strings, as the format says. Without a modifier that asks for errors as replies, there is no reply if the
+    // server does not run the command.
     let reply = unsafe { call!(context, c"EXISTS", c"ss", one.as_ptr(), other.as_ptr()) };
     reply.is_some_and(|reply| reply.error().is_none())
 }

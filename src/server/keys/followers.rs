@@ -1,16 +1,16 @@
-//! The followers of this server, replicas, a backlog for replicas that return, an AOF file: whether there are any, and the
+//! The followers of this server (replicas, a backlog for replicas that return, an AOF file): whether there are any, and the
 //! plain commands that they get. The server puts everything that one command replicates into one MULTI/EXEC.
 //!
 //! Replicating a change costs as much as making it, even without followers: the server looks up the command and copies its
 //! arguments before it checks for followers. So nothing is replicated while there are none.
 //!
-//! That is safe because a follower begins with a snapshot that a forked child writes, and the server reports each fork
-//! inside it. The snapshot has what was left out; from then on everything is replicated. When to stop, the server is asked
-//! now and then. Only a replica that reads on, from a promoted one, what its old master said has no snapshot; so a
-//! change of role counts like a fork. In a cluster everything is always replicated: slots move in other ways, too.
+//! That is safe because a follower begins with a snapshot that a forked child writes, and the server reports each fork from
+//! within it. The snapshot has what was left out; from then on everything is replicated, until the server, which is asked now
+//! and then, has no followers. Only a replica that continues its old master's stream at a promoted replica gets no snapshot, so
+//! a change of role counts like a fork. In a cluster everything is always replicated: slots move in other ways, too.
 //!
-//! The server looks each command up by name when it is replicated, and loses it without an error if it is not there; so a
-//! server that has renamed one by its configuration must not load the module: [`missing_command`] finds it.
+//! The server looks up each replicated command by its name, and drops it without an error if it has none of this name. So a
+//! server with a configuration that renames one must not load the module: [`missing_command`] finds that out.
 
 use super::kept::{self, kept};
 use crate::server::ffi::api::{api, flag, missing};
@@ -30,14 +30,14 @@ pub fn there_may_be_replicas() -> bool {
     !kept().has_no_replica.get()
 }
 
-/// Has the server count a change that is under way, and returns whether it is replicated. To be called after every write,
-/// not once: a follower may have begun to follow in between.
+/// Makes the server count a change that is under way, and returns whether to replicate it. Call this after every write, not
+/// once: a follower may have begun to follow in between.
 pub(super) fn begin_change(context: &Context) -> bool {
     let replicates = !context.is_command || there_may_be();
     if !replicates && !context.is_counted.replace(true) {
-        // So the server counts the changes of this command for its save points. No other way costs nothing without followers; with a
-        // follower, it would replicate the command itself.
-        // SAFETY: the context is alive, and a command's.
+        // By this the server counts the command's changes for its save points. Every other way costs something even without
+        // followers. With a follower, this would replicate the command itself.
+        // SAFETY: the context is alive, and belongs to a command.
         unsafe { api!(RedisModule_ReplicateVerbatim(context.as_ptr())) };
     }
     replicates
@@ -54,7 +54,7 @@ macro_rules! send {
     };
 }
 
-/// Replicates a command, if there are followers: with these words, and a number behind them.
+/// If there are followers, replicates a command with these words, and perhaps a number after them.
 pub(super) fn replicate(context: &Context, command: &CStr, words: &[Str<'_>], number: Option<i64>) {
     if begin_change(context) {
         match (words, number) {
@@ -72,7 +72,7 @@ pub(super) fn replicate(context: &Context, command: &CStr, words: &[Str<'_>], nu
     }
 }
 
-/// Has the replicas publish a message to subscribers of their own, but does not write it to the AOF file (`A`).
+/// Makes the replicas publish a message to their own subscribers. It is not written to the AOF file (`A`).
 pub(super) fn publish(context: &Context, command: &CStr, channel: Str<'_>, message: Str<'_>) {
     if (!context.is_command || there_may_be_replicas()) && begin_change(context) {
         send!(context, command, c"Ass", [channel, message]);
@@ -94,12 +94,12 @@ const COMMANDS: [&CStr; 14] = [
     c"ZREMRANGEBYRANK",
     // The module does not replicate this one, but the server begins its transactions with it.
     c"MULTI",
-    // Nor this one: by it the module asks the server whether a grant may be written.
+    // Nor this one: the module calls it to ask the server whether a grant may be written.
     c"SETRANGE",
 ];
 
-/// A command that is needed and that the server does not know by its name. Nothing is kept yet: a server that refuses the
-/// module forgets it as it is.
+/// A needed command that the server does not know by its name. This uses nothing of `kept`: if loading fails, the server
+/// drops the module as it is.
 pub fn missing_command(context: &Context) -> Option<&'static CStr> {
     COMMANDS.into_iter().find(|name| !knows(context, name))
 }
@@ -120,7 +120,7 @@ pub fn replicate_everything() {
     kept().has_no_replica.set(false);
 }
 
-/// Learns how to replicate, and subscribes to news of followers.
+/// Finds out how new locks can be replicated, and subscribes to the server's forks, with which followers begin.
 ///
 /// # Errors
 /// If the server refuses: without news of forks no command may be left out.
@@ -139,7 +139,7 @@ unsafe extern "C" fn forked(_: *mut raw::RedisModuleCtx, _: raw::RedisModuleEven
     replicate_everything();
 }
 
-/// At each turn of the server's cron.
+/// Called at each turn of the server's cron: asks about once a second whether there are still followers.
 pub fn has_a_turn(context: &Context, turns_per_second: i32) {
     if this_server::is_in_cluster() {
         return;
@@ -154,7 +154,7 @@ pub fn has_a_turn(context: &Context, turns_per_second: i32) {
     }
 }
 
-/// Whether the server says that it has neither a replica nor a backlog. A save may be a replica's snapshot.
+/// Whether the server reports neither a replica nor a backlog, nor a save: that may be a replica's snapshot.
 fn has_no_replica(context: &Context) -> bool {
     context.flags() & flag::IS_MASTER != 0
         && all_zero(context, c"replication", &[c"connected_slaves", c"repl_backlog_active"])
@@ -166,9 +166,9 @@ fn writes_no_file(context: &Context) -> bool {
     all_zero(context, c"persistence", &fields)
 }
 
-/// Whether the server says that all these fields are 0: a field that it does not have says nothing.
+/// Whether the server reports 0 for all these fields. A field that it does not have does not count as 0.
 fn all_zero(context: &Context, section: &CStr, fields: &[&CStr]) -> bool {
-    // SAFETY: the context is alive; what the server tells is freed below, and not used after that.
+    // SAFETY: the context is alive; what the server returns is freed below, and not used after that.
     unsafe {
         let info = api!(RedisModule_GetServerInfo(context.as_ptr(), section.as_ptr()));
         let zero = |field: &&CStr| {
@@ -182,10 +182,10 @@ fn all_zero(context: &Context, section: &CStr, fields: &[&CStr]) -> bool {
     }
 }
 
-/// A hash as pairs of strings, whatever form it then takes in memory: the oldest form, which every server reads.
+/// The type of a hash as pairs of strings: the oldest form, which every server reads, whatever form it keeps in memory.
 const HASH: u8 = 4;
 
-/// The version of the format, which a server refuses if it is newer than its own. Older than any that loads the module.
+/// The version of the format. A server refuses a newer one than its own; all servers that load the module have newer ones.
 const VERSION: [u8; 2] = 9_u16.to_le_bytes();
 
 const CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
@@ -193,12 +193,12 @@ const CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 /// The bytes in addition to the field: the mode, lengths, version and checksum.
 const OVERHEAD: usize = 32;
 
-/// A lock that has just begun, as the one command by which followers get it has it: `RESTORE key <end> <hash> ABSTTL
-/// REPLACE`. It has its only holder's field, which counts 1, and its mode, which a plain lock does not have.
+/// A new lock, as the `<hash>` of the one command by which followers get it: `RESTORE key <end> <hash> ABSTTL REPLACE`. It
+/// has the field of its only holder, with a count of 1, and, unless it is a plain lock, its mode.
 ///
-/// RESTORE sets the fields and the lease together, as it must be: a lock without its lease would never end. As two
-/// commands they need a transaction around them, and those four cost followers and the log half of what a lock costs.
-/// REPLACE also makes a hand-over one command: one holder's fields come as the other's go.
+/// RESTORE sets the fields and the lease together: a lock without its lease would never end. Two commands would need a
+/// transaction around them, and these four cost followers and the log half of what a lock costs. REPLACE also makes a
+/// hand-over one command: it replaces one holder's fields by the next one's.
 pub(super) fn dump(mode: Option<Mode>, field: Str<'_>) -> Vec<u8> {
     let field = field.bytes();
     let mut dump = Vec::with_capacity(field.len().saturating_add(OVERHEAD));
@@ -215,7 +215,7 @@ pub(super) fn dump(mode: Option<Mode>, field: Str<'_>) -> Vec<u8> {
     dump
 }
 
-/// A string behind its length, which takes six bits, or fourteen after a mark. No field is longer.
+/// Appends a string after its length, which takes six bits, or fourteen after a mark. No field is longer.
 fn append(dump: &mut Vec<u8>, string: &[u8]) {
     const TWO_BYTES: u8 = 0x40;
     let [high, low] = u16::try_from(string.len()).unwrap_or(u16::MAX).to_be_bytes();

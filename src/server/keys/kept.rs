@@ -20,11 +20,11 @@ pub(super) struct Kept {
     pub keepttl: OwnedStr,
     /// The name of the event that is being announced, if it is about a lock; else null.
     pub announced: Cell<*const c_char>,
-    /// Whether the server knows RESTORE by its name. Without, new locks are replicated in more commands.
+    /// Whether the server knows RESTORE by its name. If not, new locks are replicated in more commands.
     pub restores: Cell<bool>,
-    /// There are certainly no followers.
+    /// Whether there are certainly no followers.
     pub has_no_follower: Cell<bool>,
-    /// There are certainly none that have subscribers, which an AOF file does not have.
+    /// Whether there are certainly no followers with subscribers: an AOF file has none.
     pub has_no_replica: Cell<bool>,
     /// Turns of the server's cron since it was last asked for its followers.
     pub turns: Cell<i32>,

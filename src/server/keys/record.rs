@@ -1,5 +1,5 @@
-//! A lock in Redisson's layout, or permits in a sorted set, read: as one holder sees it, which is the record that decisions ask, with its key opened
-//! once; and as a whole, for people on call, without counting as a use of its keys, and with a bound on how many.
+//! Reads a lock in Redisson's layout, or permits in a sorted set: for decisions, as one holder sees it, with the key opened
+//! once; and for people on call as a whole, up to a bound, which does not count as a use of the keys.
 
 use super::kept::kept;
 use super::write::{self, write_field};
@@ -27,7 +27,7 @@ impl<'a> LockRecord<'a> {
         Self { context, key: WritableKey::open(context, key), holder }
     }
 
-    /// Makes a plan true, and what is to be changed in other locks for the same holder, on this server and on all its followers.
+    /// Applies a plan, and the changes in other locks for the same holder, on this server and on all its followers.
     ///
     /// # Errors
     /// If the server may not create a key now; nothing is changed then.
@@ -160,7 +160,7 @@ fn count_permits(set: SortedSet<'_>, now: UnixMs, most: usize) -> (usize, usize)
     count_entries(set.length(), set.steps_below(now), || set.steps_down_to(now), most)
 }
 
-/// When the first of those permits ends that have not ended.
+/// The earliest end of a permit that has not ended.
 fn first_end(set: SortedSet<'_>, now: UnixMs) -> Option<UnixMs> {
     set.ascending_from(score_of_end(now)).next().and_then(|(_, score)| end_of_score(score))
 }
@@ -177,7 +177,7 @@ fn observe_permits(value: Value<'_>) -> Result<Observed, Refusal> {
     permits_in(value).map(|_| Observed::Permits)
 }
 
-/// The ms until a key ends, or the first of its permits: when a client may ask for its lock again.
+/// The ms until a key ends, or until the first of its permits ends: a client may then ask for its lock again.
 #[must_use]
 pub fn left_until_next(context: &Context, name: Str<'_>, now: UnixMs) -> i64 {
     let Some(key) = Key::peek(context, name) else { return 0 };
@@ -207,7 +207,7 @@ impl LockRecord<'_> {
             return Ok(if holds > 0 { Observed::Mine { holds } } else { Observed::Others });
         };
         let mode = mode_of(&mode)?;
-        // A holder that is alone has the side that the mode says; `mode` and its field fill the hash.
+        // If this holder is alone, it has the side that the mode says, and `mode` and its field fill the hash.
         let has_room = |holds| fields > if holds > 0 { 2 } else { 1 };
         let (reads, writes) = match mode {
             Mode::Read => {
@@ -223,14 +223,14 @@ impl LockRecord<'_> {
         Ok(Observed::ReadWrite(ReadWrite { mode, reads, writes, others: fields > mine }))
     }
 
-    /// A counter that is at another node would give out the same tokens again.
+    /// 1, unless the counter may be at another node: beginning again would give out the same tokens.
     fn first_token(&self, counter: Str<'_>) -> Result<i64, Refusal> {
         if self.is_here(counter) { Ok(1) } else { Err(Refusal::KeysOnTheirWay) }
     }
 
-    /// Whether an absent derived key is at no other node. While a slot moves, the server sends a client to where the lock is, and
-    /// other keys may be elsewhere. The server is asked for two keys, and no client creates the second: one key alone would
-    /// not show it.
+    /// Whether a derived key that is absent here is at no other node. While a slot moves, the server sends a client to the
+    /// node of the lock, and other keys may be elsewhere. The server is asked for two keys, since one alone would not show it;
+    /// no client creates the second.
     fn is_here(&self, derived: Str<'_>) -> bool {
         let second = names::read_hold(self.key.name().bytes(), b"", 0, OwnedStr::new);
         this_server::has_all_there_is_of(self.context, derived, second.lend())
@@ -295,8 +295,8 @@ pub fn take_snapshot(context: &Context, name: Str<'_>, most: usize) -> Result<Op
     }))
 }
 
-/// The permits that have not ended, those that end first in front. Of a damaged key all members with a later score; it is
-/// there even without one, to be broken.
+/// The permits that have not ended, in the order of their ends. Of a damaged key, all members with a score from now on; it is
+/// shown even without any, so that it can be broken.
 fn permits_snapshot(value: Value<'_>, most: usize, now: UnixMs) -> Result<Option<Snapshot>, Refusal> {
     let set = value.sorted_set().ok_or(Refusal::WrongType)?;
     let is_damaged = permits_in(value).is_err();

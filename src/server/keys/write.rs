@@ -5,8 +5,8 @@
 //! those is opened, written, closed and announced by itself.
 //!
 //! The module listens to keyspace events itself, for what others do to locks with waiters. It ignores its own events about
-//! a lock: the command that changes a lock settles its queue. It knows them by the very pointer that the server passes
-//! on, so what another module does inside of our announcement is not taken for ours.
+//! a lock: the command that changes a lock settles its queue. It recognizes them by the pointer to the event's name, which
+//! the server passes on, so what another module does within our announcement is not taken for ours.
 
 use super::followers::{self, dump};
 use super::kept::{self, kept};
@@ -26,10 +26,10 @@ use std::cell::OnceCell;
 use std::ffi::c_char;
 use std::ptr;
 
-/// The interval at which a pause is looked at: the server sends no event when it ends.
+/// How often a pause is checked: the server sends no event when it ends.
 pub const PAUSED: Paused = Paused { for_ms: 20 };
 
-/// Makes a plan true, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
+/// Applies a plan, on this server and on all its followers. `key` is the lock's, unchanged since the decision.
 ///
 /// # Errors
 /// If the server may not create a key now; nothing is changed then.
@@ -39,7 +39,7 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     }
     let name = key.name();
     let holders = [Some((plan.holder, plan.changes)), plan.next];
-    // Nearly no plan has an answer, so its work is kept out of the way of all others.
+    // Hardly any plan has an answer, so that work is in a cold function.
     let (key, answer) = match plan.answer {
         None => (key, None),
         Some(value) => write_answer(context, key, plan, value),
@@ -64,7 +64,7 @@ pub(super) fn write(context: &Context, key: WritableKey<'_>, plan: &Plan<'_, Str
     Ok(())
 }
 
-/// Stores the answer of a plan, and returns its key's name. It comes first: followers have it when the lock ends.
+/// Stores the answer of a plan, and returns its key's name. This comes first, so followers have the answer when the lock ends.
 #[cold]
 fn write_answer<'a>(
     context: &'a Context,
@@ -143,7 +143,7 @@ fn write_derived(context: &Context, name: Str<'_>, holder: Str<'_>, changes: &Ch
     }
 }
 
-/// Whether an event of this name, which the server reports, is one that we announce about a lock.
+/// Whether the event that the server reports with this name is one that we announce about a lock.
 pub fn is_ours(event: *const c_char) -> bool {
     kept().announced.get() == event
 }
@@ -187,13 +187,13 @@ pub(super) fn write_field(holder: Str<'_>) -> OwnedStr {
 struct LockKey<'a> {
     context: &'a Context,
     key: WritableKey<'a>,
-    /// Whether the key was deleted and followers do not know it: they need not if the lock begins again.
+    /// Whether the key was deleted and that is not replicated yet: it need not be if the lock begins again.
     is_deleted: bool,
 }
 
 impl LockKey<'_> {
     fn write(&mut self, holder: Str<'_>, change: Change) {
-        // Made only if the change names it.
+        // The field of the write holds, made only if the change names it.
         let of_writes = OnceCell::new();
         let field_of = |field| match field {
             Field::Holder => holder,
@@ -274,7 +274,7 @@ impl LockKey<'_> {
         *is_deleted = false;
     }
 
-    /// In two commands, which the server replicates as one transaction.
+    /// Replicated as two commands, which the server puts into one transaction.
     fn begin_permits(&mut self, holder: Str<'_>, end: UnixMs) {
         let Self { context, key, is_deleted } = self;
         if std::mem::take(is_deleted) {
@@ -300,8 +300,8 @@ impl LockKey<'_> {
     }
 }
 
-/// What belongs to a lock other than its own key, of one holder: the read holds' keys, the fencing counter, and the unlock
-/// channel.
+/// What belongs to a lock in addition to its own key, for one holder: the read holds' keys, the fencing counter, and the
+/// unlock channel.
 struct DerivedKeys<'a> {
     context: &'a Context,
     /// The lock's key.
@@ -333,7 +333,7 @@ impl DerivedKeys<'_> {
                 self.announce(&name, &[SET]);
             }
             Change::Publish(unlock) => self.publish(unlock),
-            // The other changes are true by now.
+            // The other changes are already applied.
             _ => {}
         }
     }
@@ -347,7 +347,7 @@ impl DerivedKeys<'_> {
     }
 
     fn set_hold(&self, name: &OwnedStr, end: UnixMs) {
-        // A string of its own: the server stores this very one.
+        // A new string each time: the server stores this very one.
         let value = OwnedStr::new(b"1");
         {
             let mut key = self.open(name);
@@ -402,8 +402,8 @@ impl DerivedKeys<'_> {
         announce_derived(self.context, name, events);
     }
 
-    /// Tells Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server
-    /// itself carries it to the other nodes.
+    /// Notifies Redisson's waiters, on this server and its replicas, that the lock may be free. In a cluster the server
+    /// itself passes the message to the other nodes.
     fn publish(&self, unlock: Unlock) {
         let [to_all, to_shard] = SETTINGS.notify();
         if !to_all && !to_shard {

@@ -1,7 +1,7 @@
 //! A client that is blocked until the lock is its own.
 //!
 //! The module must unblock each blocked client exactly once, whether it was answered, gave up or hung up: never is a
-//! leak, twice is freed memory. So unblocking consumes the value, and dropping the value unblocks the client.
+//! leak, twice is a use of freed memory. So unblocking consumes the value, and dropping the value unblocks the client.
 
 use crate::server::edge::Reply;
 use crate::server::ffi::api::api;
@@ -18,7 +18,7 @@ pub struct BlockedClient {
     number: u64,
 }
 
-/// Tells blocked clients apart, until they are answered.
+/// Identifies a blocked client until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ClientKey(pub *mut raw::RedisModuleBlockedClient);
 
@@ -36,7 +36,7 @@ type OnClient = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::Re
 
 pub(super) type Answer = Result<Reply, Error>;
 
-/// The answer to most waiters, so it is not made each time: a pointer that no box has stands for it.
+/// The answer to most waiters. It is not allocated each time: a pointer that no box can have represents it.
 const GRANTED: Answer = Ok(Reply::Nil);
 const STANDS_FOR_GRANTED: *mut Answer = ptr::dangling_mut();
 
@@ -44,7 +44,7 @@ impl BlockedClient {
     /// Blocks the client of the current command, which then gets no reply from the command. None for another module's
     /// call, and for a client that the server does not block: Valkey from 8.1 on blocks no client with a subscription.
     pub(super) fn block(context: &Context, callbacks: &Callbacks) -> Option<Self> {
-        // Without a time limit of the server's: some servers lose the reply when the limit and a grant meet.
+        // The server gets no time limit: some servers lose the reply when the limit and a grant coincide.
         let no_limit = 0;
         if is_another_modules(context) {
             return None;
@@ -106,7 +106,7 @@ impl ClientKey {
     }
 }
 
-/// What [`BlockedClient::answer`] gave to the client that a callback is for; None if the client was unblocked without.
+/// What [`BlockedClient::answer`] gave to the client of this callback; None if the client was unblocked without an answer.
 ///
 /// # Safety
 /// The context must be that of a blocked client's callback.
@@ -128,8 +128,8 @@ unsafe extern "C" fn free_answer(_context: *mut raw::RedisModuleCtx, answer: *mu
     }
 }
 
-/// Other modules may call commands that block, and wait for the result; the client is then not a connected one. If that
-/// module has gone on meanwhile, no client would get the grant. Servers before Redis 7.2 have no such calls.
+/// Another module may call a command that blocks, and wait for the result; the client of such a call is not connected. If the
+/// module has stopped waiting by the time of the grant, no client gets it. Servers before Redis 7.2 have no such calls.
 fn is_another_modules(context: &Context) -> bool {
     // SAFETY: a pointer that the server has set at load, or has not.
     let may_be = unsafe { (&raw const raw::RedisModule_CallReplyPromiseSetUnblockHandler).read().is_some() };

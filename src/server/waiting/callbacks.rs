@@ -1,17 +1,17 @@
 //! The server's callbacks about waiting: keys that go or become something else, databases that are emptied or
 //! swapped, this server becoming a replica, clients that are answered or gone, and the timer.
 //!
-//! **In each of these callbacks except the timer's the server is in the middle of something**, so each only notes what has
+//! **In each of these callbacks except the timer's, the server is in the middle of something**, so each only notes what has
 //! happened. A grant would come before the event's cause in the replication stream; and reading an expired key may
 //! delete it, which is fatal while the server walks through its keys: its sweep of expired keys holds a pointer to the
-//! next one, and reports each in between. So the timer does what follows from the server's own work: it goes off in the
-//! same turn of the event loop, outside of everything.
+//! next key while it reports each one. So the timer follows up the server's own work: it goes off in the same turn of the
+//! event loop, outside of everything.
 //!
-//! A job follows up what a command has done, on servers that have jobs (Redis from 7.2 on, Valkey), except for Valkey 8.1 and
-//! 9.0, where the events of a job would move the command's client to their database: it runs right behind the
-//! command, before any other client's, and its grants are replicated in one transaction with the command's changes.
-//! It checks only the locks that this command has changed, and there is at most one job. If the last event is from a
-//! sweep of the server's, the job is not behind a command, whatever it was set for, and leaves everything to the timer.
+//! A job follows up what a command has done: it runs right after the command, before any other client's, and its grants are
+//! replicated in one transaction with the command's changes. Redis from 7.2 on and Valkey have jobs, but none is set on Valkey
+//! 8.1 and 9.0, where the events of a job would switch the command's client to their database. A job checks only the locks that
+//! this command has changed, and there is at most one. If the last event is from a sweep of the server's, the job does not
+//! follow a command, whatever it was set for, and leaves everything to the timer.
 
 use super::blocked_client::{self, BlockedClient, Callbacks, ClientKey};
 use super::fences;
@@ -32,11 +32,11 @@ use rlock_core::words::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-/// The events of other clients' commands after which a key may be no lock any more, another lock, or one that ends at
+/// After these events of other clients' commands, a key may be no lock any more, another lock, or a lock that ends at
 /// another time.
 const BY_COMMANDS: [&CStr; 10] = [
     c"expire",
-    // Redisson's writer that steps down to its reads changes nothing else.
+    // The only event when a writer of Redisson's steps down to its reads.
     c"hset",
     c"persist",
     c"del",
@@ -48,14 +48,14 @@ const BY_COMMANDS: [&CStr; 10] = [
     c"restore",
 ];
 
-/// The same events, caused by the server itself. A command may come across an expired key, too.
+/// Events with the same effect that the server itself causes, also if a command comes across an expired key.
 const EXPIRED: &CStr = c"expired";
 const EVICTED: &CStr = c"evicted";
 
 /// The callbacks for a blocked client.
 const OF_CLIENT: Callbacks = Callbacks { reply: answer, unblocked, disconnected };
 
-/// With more waiters and sessions, a debug build does not check all of them each time.
+/// With more waiters and sessions than this, a debug build does not check all of them each time.
 const CHECKED_MAX: usize = 50;
 
 /// Makes sure that the timer goes off no later than the next alarm, after a change to the waiters.
@@ -64,8 +64,8 @@ const CHECKED_MAX: usize = 50;
 /// there is something to wait for, or a subscription to end. A timer that goes off too early finds nothing due, and
 /// is armed again; stopping it each time would cost more.
 ///
-/// The server's timers go by its wall clock: when that is set back, a timer armed before goes off later by as much, even
-/// one that was for at once. So a timer that was armed at a later time than now counts as none, and is armed again.
+/// The server's timers go by its wall clock: if that is set back, a timer that is already armed goes off later by as much,
+/// even one that was due at once. So a timer that was armed at a time after now does not count, and is armed again.
 pub(super) fn arm_timer(context: &Context) {
     let (now, timer) = (context.now(), &state::get().timer);
     // The borrower of the engine arms the timer when it is done.
@@ -103,7 +103,7 @@ pub(super) fn arm_timer(context: &Context) {
     }));
 }
 
-/// The same, after an event that needs a look: for thousands of keys in one turn the timer is armed only once.
+/// The same, after an event that has to be followed up: for thousands of keys in one turn, the timer is armed only once.
 fn arm_timer_at_once(context: &Context) {
     if !state::get().timer.get().is_some_and(|armed| armed.is_in_time_for(UnixMs::MIN, context.now())) {
         arm_timer(context);
@@ -151,7 +151,7 @@ unsafe extern "C" fn key_event(
         // SAFETY: the server passes a name that ends with a NUL, for the time of this call.
         let event = unsafe { CStr::from_ptr(event) };
         let cause = match event {
-            // Whatever becomes of a sorted set: permits may be fewer, or end at another time.
+            // Any event of a sorted set: there may be fewer permits, or they may end at another time.
             _ if class == raw::REDISMODULE_NOTIFY_ZSET => Some(Cause::Command),
             _ if BY_COMMANDS.contains(&event) => Some(Cause::Command),
             _ if event == EXPIRED => Some(Cause::LeaseEnd),
@@ -183,8 +183,8 @@ unsafe extern "C" fn key_event(
     })
 }
 
-/// Sets a job behind the current command, unless one is set already. The timer is armed all the same, for what the job
-/// leaves, and for servers without jobs, or on which the job's own events would move the command's client.
+/// Sets a job to run after the current command, unless one is set already. The timer is armed all the same: for what the
+/// job leaves, and for servers without jobs or on which the job's own events would move the command's client.
 fn set_job(context: &Context) {
     let events = &state::get().events;
     if events.job_is_set.get() {
@@ -348,7 +348,7 @@ unsafe extern "C" fn answer(
             (context, client, answer)
         };
         let blocked = no_longer_blocked(client);
-        // The server drops the reply, and reports nothing.
+        // Its user was deleted, so the server drops the reply, and reports nothing.
         let is_cast_out = blocked.is_some_and(|blocked| blocked.has_own_user && !users::has_own_user(&context));
         match blocked.map(|blocked| blocked.waits_for) {
             Some(WaitsFor::Lock(ticket)) if is_cast_out => _ = state::note(Note::Gone(ticket)),
@@ -370,7 +370,7 @@ unsafe extern "C" fn answer(
     })
 }
 
-/// What a client waited for that is answered or gone.
+/// Forgets a client that is answered or gone, and returns what it waited for.
 fn no_longer_blocked(client: ClientKey) -> Option<Blocked> {
     state::get().clients.borrow_mut().blocked.remove(&client)
 }
@@ -386,7 +386,7 @@ fn stop_waiting(context: &Context, client: ClientKey, waits_for: WaitsFor) -> Op
     engine.stop_waiting(waits_for, context.now(), |other| other.key() == client)
 }
 
-/// CLIENT UNBLOCK … TIMEOUT: the reply is that of a wait after its time.
+/// CLIENT UNBLOCK … TIMEOUT: the client gets the reply of a wait that timed out.
 ///
 /// # Safety
 /// To be called by the server, with the context of a blocked client.
@@ -428,8 +428,8 @@ unsafe extern "C" fn unblocked(
     })
 }
 
-/// The client is gone, or the server has ended its wait. The server may be anywhere, even in the middle of becoming a
-/// replica: only the module's own records are updated here, and locks are looked at later.
+/// The client is gone, or the server has ended its wait. The server may be in the middle of anything, even of becoming a
+/// replica: so only the module's own records are updated here, and locks are checked later.
 ///
 /// # Safety
 /// To be called by the server, for a blocked client.

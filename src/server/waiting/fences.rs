@@ -1,4 +1,4 @@
-//! What a grace rests on: that the old master has stopped granting before the new one begins. And what the log says of both.
+//! What a grace relies on: the old master stops granting before the new one begins. And the log lines about both.
 
 use super::{standstill, state};
 use crate::server::edge::settings::SETTINGS;
@@ -9,10 +9,10 @@ use rlock_core::lock::decimal;
 use rlock_core::waiting::GraceNews;
 use std::ffi::CStr;
 
-/// The server itself sees to that by these two settings, if neither is 0.
+/// With these two settings, if neither is 0, the server itself stops in time.
 const FENCES: [&CStr; 2] = [c"min-replicas-to-write", c"min-replicas-max-lag"];
 
-/// That of the server, where it does not show its settings.
+/// The server's default for the second, for a server that does not show its settings.
 const LAG_S_BY_DEFAULT: i64 = 10;
 
 pub(super) fn log_grace(news: Option<GraceNews>) {
@@ -28,7 +28,7 @@ pub(super) fn log_grace(news: Option<GraceNews>) {
     }
 }
 
-/// Says so if the settings that the grace rests on are not there.
+/// Checks the settings that the grace relies on, if that is due, and logs a warning if one is 0.
 pub(super) fn check_if_due(context: &Context) {
     if !state::get().grace_is_unchecked.replace(false) || SETTINGS.grace.get_ms() == 0 {
         return;

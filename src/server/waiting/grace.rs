@@ -12,11 +12,11 @@ use redis_module::raw;
 use std::ffi::{CStr, c_void};
 use std::slice;
 
-/// How the settings begin on which the grace rests: its own, and those of its fences, under their old name, too.
+/// The beginnings of the settings that the grace relies on: its own, and those of its fences, also under their old name.
 const WATCHED: [&[u8]; 3] = [b"rlock.grace", b"min-replicas", b"min-slaves"];
 
-/// Call it when the module is loaded, last: a timer stays set. A module that is loaded into a running server does not start a
-/// grace: what the server knows of its locks is everything there is.
+/// Call this as the last step of loading: if loading failed after it, its timer would stay set. A module that is loaded into a
+/// running server does not start a grace: the server already knows everything about its locks.
 ///
 /// # Errors
 /// If the server refuses the subscription to its settings.
@@ -34,7 +34,7 @@ pub fn begin(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// Has the settings looked at as soon as nothing of the server's is under way.
+/// Makes the timer check the settings, as soon as nothing of the server's is under way.
 fn check_later(context: &Context) {
     state::get().grace_is_unchecked.set(true);
     callbacks::arm_timer(context);
@@ -65,8 +65,8 @@ unsafe extern "C" fn settings_changed(
         }
         // SAFETY: the context is the server's.
         let context = unsafe { Context::new(context) };
-        // At once: one that was set to nothing is over, though the next command sets it again. But while the server loads its
-        // data none begins.
+        // At once: a grace that was set to 0 is over, even if the next command sets it again. But while the server loads its
+        // data, no grace begins.
         let is_loading = context.flags() & flag::IS_LOADING != 0;
         if let Some(mut engine) = state::engine().ok().filter(|_| !is_loading) {
             engine.look_at_grace(&Server::new(&context));

@@ -1,6 +1,6 @@
 //! The server as the host on which waiters are served: its keys, clients and clock; how long a turn lasts; and whether it may
-//! grant a lock now. It checks that itself before it runs a client's command, so it is asked for grants that no command of
-//! the waiter's causes.
+//! grant a lock now. Before it runs a client's command, the server checks that itself. For a grant that no command of the
+//! waiter causes, the module has to ask.
 
 use super::blocked_client::BlockedClient;
 use super::sessions::cancelled;
@@ -26,7 +26,7 @@ use std::ffi::{CStr, c_int};
 pub struct Server<'a> {
     pub(super) context: &'a Context,
     turn: Turn,
-    /// Whether the server, asked in this turn, would let a client write.
+    /// Whether the server has said in this turn that it would let a client write.
     is_fit: Cell<bool>,
 }
 
@@ -94,7 +94,7 @@ impl Host for Server<'_> {
     fn user(&self, name: &[u8]) -> User {
         match Reader::named(&OwnedStr::new(name)) {
             None => User::IsGone,
-            // Or only writes are: the server does not say which.
+            // Either all commands are paused or only writes: the server does not say which.
             Some(_) if self.context.writes_are_paused() => User::IsKeptBack,
             Some(_) => User::IsThere,
         }
@@ -218,7 +218,7 @@ impl Host for Server<'_> {
     }
 }
 
-/// This client waits for nothing more than its reply: another request may have its ticket when the reply is sent.
+/// From now on the client waits only for its reply: another request may have its ticket when the reply is sent.
 fn waits_for_answer(client: &BlockedClient) {
     if let Some(blocked) = state::get().clients.borrow_mut().blocked.get_mut(&client.key()) {
         blocked.waits_for = WaitsFor::Answer;
@@ -236,7 +236,7 @@ const TURN_US: u64 = 3_000;
 /// The bytes of answers that are copied into replies in one turn: about a ms of it.
 const TURN_BYTES: usize = 2 * 1024 * 1024;
 
-/// The module's part of one turn of the event loop. It begins when it is first asked for: most commands never do.
+/// The module's part of one turn of the event loop. It begins when it is first asked for, which most commands never do.
 #[derive(Default)]
 struct Turn {
     ends_at: Cell<Option<u64>>,
@@ -251,16 +251,16 @@ impl Turn {
         now >= ends_at || self.copied.get() >= TURN_BYTES
     }
 
-    /// The server copies so many bytes into a reply when this turn is over.
+    /// The server copies this many bytes into a reply when this turn is over.
     fn copies(&self, bytes: usize) {
         self.copied.set(self.copied.get().saturating_add(bytes));
     }
 }
 
-/// How long a server that may not write is left alone.
+/// How long until a server that may not write is asked again.
 const UNFIT_MS: i64 = 100;
 
-/// For how many ms this server can write no key, as far as is known without a command; also with one of these flags.
+/// For how many ms this server can write no key, as far as is known without a command. The flags in `unfit` count, too.
 fn unfit_ms(context: &Context, unfit: c_int) -> Option<i64> {
     let flags = context.flags();
     if flags & flag::IS_MASTER == 0 || flags & (flag::IS_LOADING | unfit) != 0 {

@@ -31,8 +31,8 @@ pub use sessions::{EventsCall, cancel, end, events};
 pub use telling::EVENTS_BYTES_MAX;
 pub use views::{SessionView, WaiterView, beginning, queue, queues, sessions as list_sessions};
 
-/// Acquires a lock for the client of this command, which may wait for it; with a ticket, which is named by its session
-/// and itself.
+/// Acquires a lock for the client of this command. If it must wait, the client waits, or a ticket, which is named by its
+/// session and its own name.
 ///
 /// # Errors
 /// The error reply.
@@ -60,7 +60,7 @@ pub fn acquire_all(
     run(context, |engine, server| engine.acquire_all(server, keys, wish, waiting))
 }
 
-/// The stored answer, or as [`acquire`].
+/// Returns the stored answer; if there is none, does the same as [`acquire`].
 ///
 /// # Errors
 /// The error reply.
@@ -105,7 +105,7 @@ pub fn renew(context: &Context, key: Str<'_>, holder: Str<'_>, lease: Lease) -> 
     run(context, |engine, server| engine.renew(server, key, holder, lease))
 }
 
-/// The rest of its read holds is for the timer.
+/// Breaks a lock. If it has many read holds, the timer deletes the rest of them.
 ///
 /// # Errors
 /// The error reply.
@@ -115,7 +115,7 @@ pub fn break_lock(context: &Context, key: Str<'_>) -> Result<bool, Error> {
     broken
 }
 
-/// Runs a command by the engine; if anyone waits, the timer then goes off in time.
+/// Runs a command by the engine. If there are waiters, the timer then goes off in time.
 ///
 /// # Errors
 /// The error reply.

@@ -1,7 +1,7 @@
 //! Sessions: processes that wait by tickets, and the calls by which they get events.
 //!
-//! A session's call is a blocked client like one that waits for a lock, but its reply is looked up when it is written:
-//! so one reply has everything that has happened until then, one grant or a thousand.
+//! A session's call is a blocked client like one that waits for a lock, but its events are looked up only when the reply is
+//! written: so one reply has everything that has happened until then, one grant or a thousand.
 
 use super::host::Server;
 use super::{callbacks, state, telling};
@@ -13,7 +13,7 @@ use rlock_core::waiting::commands::Polled;
 use rlock_core::waiting::{Call, Cancelled, SessionId, TicketNames};
 use rlock_core::words::Error;
 
-/// A call for events, as the command says it.
+/// The arguments of a call for events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventsCall {
     pub acknowledged: Option<u64>,
@@ -50,13 +50,13 @@ pub fn events(context: &Context, name: Str<'_>, asked: EventsCall) -> Result<(),
     Ok(())
 }
 
-/// The client's number. A script has none of its own, and what it asks is no word from a connection.
+/// The client's number. None for a script, which has no connection of its own.
 fn connection(context: &Context) -> Option<u64> {
     (context.flags() & flag::IN_SCRIPT == 0).then(|| context.client())
 }
 
-/// Takes tickets back, or ends the session if none are named. Replies what became of each, or how many waited: later, if
-/// that takes longer than a turn and the client can be blocked for it.
+/// Withdraws tickets, or ends the session if none are named. Replies what became of each, or how many waited. If that takes
+/// longer than a turn, and the client can be blocked, the reply comes later.
 ///
 /// # Errors
 /// The error reply.
@@ -78,7 +78,7 @@ pub(super) fn cancelled(tickets: Vec<Cancelled>) -> Reply {
 }
 
 /// Ends the session with this number, of any user, as if its time were up: the rest of it is dropped in slices. So
-/// nothing is written here, and it is no write. Returns whether there was one.
+/// nothing is written here, and the command is not a write. Returns whether there was such a session.
 ///
 /// # Errors
 /// If the user may not see all sessions.

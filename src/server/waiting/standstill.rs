@@ -1,7 +1,7 @@
-//! A server that stalled, alone or with its machine, goes on with what it believed before: that replicas follow it
-//! which have another master now. It checks their last reports only once a second, and finds what they had sent
-//! before in its sockets. So `min-replicas-to-write` stops a master that is cut off, but not one that
-//! wakes up: that would grant and renew locks which others may have, past their grace.
+//! A server that stalled, alone or with its machine, still believes afterwards that replicas follow it, although they may have
+//! another master now. It checks their last reports only once a second, and finds earlier ones in its sockets. So
+//! `min-replicas-to-write` stops a master that is cut off, but not one that wakes up: that one would grant and renew locks
+//! that others may have, since their grace is over.
 //!
 //! So if a grace is set, a server that has not had a turn for longer than [`STANDSTILL_MS`] grants and renews nothing until
 //! its replicas' earlier reports are too old to count. Releases go on.
@@ -14,8 +14,8 @@ use redis_module::raw;
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// Shorter ones are within the time that a failover takes longer than `min-replicas-max-lag`. The server has a turn at least
-/// each second, if nothing keeps it.
+/// A shorter stall does no harm: a failover takes longer than `min-replicas-max-lag` by more than that. If nothing keeps it,
+/// the server has a turn at least each second.
 const STANDSTILL_MS: i64 = 2_000;
 
 /// The server compares whole seconds, and does so once a second.
@@ -25,9 +25,9 @@ static STANDSTILL: MainThread<Standstill> = MainThread::new();
 
 #[derive(Default)]
 struct Standstill {
-    /// For how long the server counts on what a replica has said; None if it does not stop for them.
+    /// For how long a replica's report counts; None if the server does not stop without reports.
     lag_ms: Cell<Option<i64>>,
-    /// By each clock: one stops with the machine, and the other may be set.
+    /// The time of the last turn, by two clocks: one stops with the machine, and the other may be set.
     last_turn: Cell<Option<[i64; 2]>>,
     until: Cell<i64>,
 }
@@ -41,7 +41,7 @@ pub fn begin(context: &Context) -> Result<(), String> {
     unsafe { context.on(raw::REDISMODULE_EVENT_CRON_LOOP, has_a_turn) }
 }
 
-/// The settings have changed.
+/// Takes the new lag, after the settings have changed.
 pub(super) fn rest_on(lag_ms: Option<i64>) {
     STANDSTILL.get().lag_ms.set(lag_ms);
 }
@@ -53,7 +53,7 @@ pub(super) fn left_ms() -> i64 {
     match standstill.lag_ms.get() {
         Some(lag_ms) if SETTINGS.grace.get_ms() > 0 => standstill.look(lag_ms),
         _ => {
-            // What is not watched is no standstill later on.
+            // Time that is not watched must not count as a stall later on.
             standstill.last_turn.set(None);
             0
         }

@@ -1,4 +1,4 @@
-//! Everything that the module keeps of waiting between two calls of the server.
+//! Everything that the module keeps about waiting between two calls of the server.
 //!
 //! The engine is lent to one call at a time. What it does to keys may run other code before it returns: another module's,
 //! in the event of a key, or the server's, when it comes across an expired key. What the server reports then goes
@@ -27,7 +27,7 @@ pub(super) struct State {
     pub timer: Cell<Option<Armed>>,
     pub events: Events,
     pub listening: RefCell<Listening>,
-    /// Whether the settings that a grace rests on are to be looked at.
+    /// Whether the settings that a grace relies on are still to be checked.
     pub grace_is_unchecked: Cell<bool>,
     /// Set when the module is loaded.
     pub hooks: Cell<Option<Hooks>>,
@@ -47,7 +47,7 @@ type OnKey = unsafe extern "C" fn(*mut raw::RedisModuleCtx, c_int, *const c_char
 pub(super) struct Clients {
     /// Blocked, or unblocked and not yet answered.
     pub blocked: HashMap<ClientKey, Blocked, RandomState>,
-    /// By their number, those that the server unblocked before they could get their answer.
+    /// The numbers of the clients that the server unblocked before they could get their answer.
     pub unanswered: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Blocked {
     pub waits_for: WaitsFor,
     /// Since when: see [`crate::server::ffi::context::monotonic_us`].
     pub since_us: u64,
-    /// Whether its user is another than the default one, which a client gets as soon as its own is deleted.
+    /// Whether the client has a user other than the default one, which it gets as soon as its own is deleted.
     pub has_own_user: bool,
 }
 
@@ -96,13 +96,13 @@ pub(super) fn get() -> &'static State {
 /// The engine, for this call of the server's.
 ///
 /// # Errors
-/// If it is lent to another one that this one is within.
+/// If the engine is lent to another call, and this call comes within that one.
 #[inline]
 pub fn engine() -> Result<Lent, Error> {
     STATE.get().engine.try_borrow_mut().map_err(|_| Error::WithinAnother)
 }
 
-/// The next of what was noted while the engine was lent.
+/// The next note that was made while the engine was lent.
 pub(super) fn next_note() -> Option<Note> {
     STATE.get().inbox.borrow_mut().pop_front()
 }
@@ -117,7 +117,7 @@ pub fn subscriptions() -> usize {
     STATE.get().listening.borrow().subscriptions()
 }
 
-/// Has the engine note what has happened: now, or as soon as it is back. Returns whether that is something to it.
+/// Makes the engine note what has happened, now or as soon as it is back. Returns whether the engine may have to follow it up.
 pub(super) fn note(note: Note) -> bool {
     let Ok(mut engine) = engine() else {
         STATE.get().inbox.borrow_mut().push_back(note);
@@ -127,20 +127,20 @@ pub(super) fn note(note: Note) -> bool {
     engine.length() > 0 || !engine.sessions().is_empty() || engine.has_news_of_grace()
 }
 
-/// How long there must have been no waiter. Subscribing again costs hardly more than a few events.
+/// How long no waiter must be there before subscriptions end. Subscribing again costs hardly more than a few events.
 const KEPT_MS: i64 = 1_000;
 
-/// Each class of events has a subscription of its own, and is ended under the same class.
+/// Each class of events has a subscription of its own, which is also ended by its class.
 const CLASSES: [c_int; 3] = [KEYS, raw::REDISMODULE_NOTIFY_HASH, raw::REDISMODULE_NOTIFY_ZSET];
 const KEYS: c_int = raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
 
-/// Which keyspace events the module gets: those that can free a lock, from the first waiter on; changes of hashes, which
-/// matter only to waiters for a read-write lock, from the first of those on; and of sorted sets, from the first waiter for a
-/// permit on.
+/// The keyspace events that the module gets. From the first waiter on: events that can free a lock. From the first waiter for
+/// a read-write lock on: changes of hashes, which matter only to such waiters. From the first waiter for a permit on: changes
+/// of sorted sets.
 ///
-/// The server calls the module for each such event of any client, so the module is subscribed only while there are waiters and a
-/// little longer, on servers that can end a subscription (Redis from 8.2 on). Only the timer ends it: within an
-/// event the server is walking through its list of subscriptions.
+/// The server calls the module for each such event of any client. So if the server can end a subscription (Redis from 8.2 on),
+/// the module is subscribed only while there are waiters, and a little longer. Only the timer ends it: within an event the
+/// server is walking through its list of subscriptions.
 #[derive(Default)]
 pub(super) struct Listening {
     /// The classes of events that are subscribed to.
@@ -170,7 +170,7 @@ impl Listening {
         self.note_idle(is_idle, now)
     }
 
-    /// Listens no more. To be called with nothing of the server's under way.
+    /// Ends all subscriptions. Call this only while nothing of the server's is under way.
     pub fn end(&mut self, context: &Context, on_event: raw::RedisModuleNotificationFunc) {
         let heard = std::mem::take(&mut self.heard);
         for classes in CLASSES.into_iter().filter(|classes| heard & classes != 0) {
@@ -186,7 +186,6 @@ impl Listening {
         self.idle_since.map(|since| since.saturating_add(KEPT_MS))
     }
 
-    /// How many subscriptions to keyspace events the module has.
     pub fn subscriptions(&self) -> usize {
         CLASSES.iter().filter(|classes| self.heard & **classes != 0).count()
     }

@@ -6,10 +6,9 @@ use crate::server::edge::{Writer, reply};
 use crate::server::ffi::context::{Context, monotonic_us};
 use rlock_core::waiting::SessionId;
 
-/// The most bytes of events in one answer, which are a thousand grants with the longest of tickets; the next call gets the
-/// others. The server closes the connection of a client
-/// that leaves more unread than `client-output-buffer-limit` allows, and what was in one answer once is so again on the
-/// next connection.
+/// The maximum of bytes of events in one answer: a thousand grants with the longest tickets. The next call gets the others.
+/// The server closes the connection of a client that leaves more unread than `client-output-buffer-limit` allows, and on the
+/// next connection the same events would be in one answer again.
 pub const EVENTS_BYTES_MAX: usize = 128 * 1_024;
 
 /// Writes the events for the client of this callback: none, if another connection has taken over.
@@ -28,7 +27,7 @@ pub(super) fn send_news(context: &Context, session: SessionId, since_us: u64) {
     }
 }
 
-/// Writes a session's events now, to its call that has waited since then.
+/// Writes a session's events now, to its call that has waited since `since_us`.
 pub(super) fn write_news(context: &Context, session: SessionId, since_us: u64) {
     let server = Server::new(context);
     let news =

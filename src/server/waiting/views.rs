@@ -9,7 +9,7 @@ use rlock_core::lock::{Side, UnixMs};
 use rlock_core::waiting::{LockName, Names, QueueSummary, Queued, SeenRecipient, SessionSummary};
 use rlock_core::words::Error;
 
-/// The bytes that are shown of a session's name.
+/// How many bytes of a session's name are shown.
 const SESSION_SHOWN: usize = 8;
 
 /// The queue of one lock.
@@ -18,12 +18,12 @@ pub struct QueueView {
     pub length: usize,
     /// The first of the waiters, in their order.
     pub waiters: Vec<WaiterView>,
-    /// The ms left of the grace, until which no lock gets a new holder; 0 if none runs.
+    /// The ms left of the grace, during which no lock gets a new holder; 0 if none runs.
     pub grace_left_ms: i64,
 }
 
 pub struct WaiterView {
-    /// Also its ticket's name, if it is one.
+    /// The holder's name, and the ticket's if it waits by a ticket.
     pub names: Names,
     pub side: Side,
     /// The beginning of its session's name, if it waits by a ticket.
@@ -76,12 +76,12 @@ pub fn queue(context: &Context, key: Str<'_>, limit: usize) -> Result<QueueView,
 /// If the call has no user.
 pub fn queues(context: &Context, limit: usize) -> Result<Vec<QueueSummary>, Error> {
     let reader = Reader::of(context)?;
-    // Asking for a right calls nothing back.
+    // The check of a right calls no callback.
     let may_read = |key: &[u8]| reader.may_read(key);
     Ok(state::engine()?.queues().to_be_shown(context.database(), limit, may_read).collect())
 }
 
-/// The beginning of a session's name: with the whole name, a client can cancel its tickets.
+/// The beginning of a session's name. The whole name is not shown, since with it a client can cancel the session's tickets.
 #[must_use]
 pub fn beginning(session: &[u8]) -> &[u8] {
     session.get(..SESSION_SHOWN).unwrap_or_default()

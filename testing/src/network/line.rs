@@ -13,13 +13,13 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
-/// Of one direction. Requests and answers are small, and connections are many.
+/// The buffer of one direction. Requests and answers are small, and connections are many.
 const BUFFER: usize = 8 * 1_024;
 
 /// How much may be under way in one direction before no more is taken.
 const UNDER_WAY: usize = 32 * BUFFER;
 
-/// The word of a replica alone.
+/// A command that only replicas send.
 const ASKS_FOR_CHANGES: &[u8] = b"PSYNC";
 
 /// Which end sends the data.
@@ -29,20 +29,20 @@ pub enum Sender {
     Server,
 }
 
-/// What holds for all connections of a network, for each sender: it is looked at with every piece that is carried.
+/// The rules for all connections of a network, one for each sender. They are read for every piece that is carried.
 pub type Rules = [Rule; 2];
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rule {
     pub delay: Duration,
     pub loses: bool,
-    /// Of replicas and their master alone.
+    /// Loses only what is sent between replicas and their master.
     pub loses_of_replicas: bool,
-    /// Of the connections that come from this address.
+    /// Loses what is sent on connections from this address.
     pub loses_of: Option<IpAddr>,
 }
 
-/// What the network and the task that carries know of a connection.
+/// What the network and the task that carries the data know of a connection.
 #[derive(Default)]
 pub struct Line {
     pub rules: Rc<Cell<Rules>>,
@@ -59,7 +59,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Until it ends in good order or is broken. If the task is dropped in between, or something fails, both sides are reset.
+    /// Carries data until the connection ends in good order. If the task is dropped or something fails, both sides are reset.
     pub async fn carry(self: Rc<Self>, mut client: TcpStream, target: u16) {
         let Ok(()) = prepare(&client) else { return };
         let Ok(mut server) = connect(target).await else { return };
@@ -81,7 +81,7 @@ impl Line {
         self.rules.get()[sender as usize]
     }
 
-    /// Whether what this one sends now is lost.
+    /// Whether what this end sends now is lost.
     fn loses(&self, sender: Sender) -> bool {
         let rule = self.rule(sender);
         let is_lost_by_rule = rule.loses
@@ -97,14 +97,14 @@ impl Line {
     }
 }
 
-/// The port that a connection begins at is any that is free, so it may be that of a server that is dead.
+/// A connection begins at any free port, which may be the port of a dead server.
 async fn connect(target: u16) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    // The server can come back to its port all the same.
+    // So the server can still come back to its port.
     socket.set_reuseaddr(true)?;
     let stream = socket.connect((Ipv4Addr::LOCALHOST, target).into()).await?;
     prepare(&stream)?;
-    // It can even be the one that is connected to: the network would answer itself.
+    // It can even be the target port: then the network would answer itself.
     if stream.local_addr()? == stream.peer_addr()? { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(stream) }
 }
 
@@ -173,13 +173,13 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Not behind the end, nor if too much is under way.
+    /// Not after the end, and not if too much is under way.
     fn takes_more(&self) -> bool {
         let bytes_under_way: usize = self.under_way.iter().map(|piece| piece.bytes.len()).sum();
         self.under_way.back().is_none_or(|last| last.then == Then::GoOn) && bytes_under_way < UNDER_WAY
     }
 
-    /// No bytes are the end of what is sent.
+    /// No bytes mean that the sender has ended.
     async fn take(&mut self, bytes: &[u8]) -> io::Result<ControlFlow<()>> {
         let Rule { delay, .. } = self.line.rule(self.sender);
         if self.sender == Sender::Client && bytes.windows(ASKS_FOR_CHANGES.len()).any(|it| it == ASKS_FOR_CHANGES) {

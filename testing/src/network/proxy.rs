@@ -32,20 +32,20 @@ pub struct Proxy {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// New connections lead to this port of this machine; those that are there are cut if that is elsewhere.
+    /// New connections lead to this port of this machine. If it is another port than before, current connections are cut.
     Lead(u16),
-    /// Cuts what connections there are, with a reset to both sides.
+    /// Cuts all current connections, with a reset to both sides.
     Cut,
-    /// Whatever this one sends from now on arrives later by that, in order. Nought ends it.
+    /// What this end sends from now on arrives later by this time, in order. Zero ends it.
     Delay(Sender, Duration),
     /// Everything that this end sends from now on is lost, ends of connections included. Connections that lost
     /// something are cut when it is over.
     Lose(Sender),
-    /// What replicas send their master is lost, or what it sends them, until it is healed.
+    /// What replicas send their master is lost, or what it sends them, until `Heal`.
     LoseOfReplicas(Sender),
-    /// Both ways all is lost on connections that come from this address, until it is healed.
+    /// On connections from this address everything is lost in both directions, until `Heal`.
     LoseOf(IpAddr),
-    /// Each connection that is there is cut in the middle of the next that the server sends on it.
+    /// Each current connection is cut in the middle of the next piece that the server sends on it.
     CutMidReply,
     /// New connections are closed at once.
     Refuse,
@@ -71,7 +71,7 @@ impl Proxy {
     /// It leads nowhere so far: connections are closed at once.
     ///
     /// # Errors
-    /// If there is no port or no thread to be had.
+    /// If no port or no thread is available.
     pub fn start() -> io::Result<Self> {
         let (orders, taken) = mpsc::unbounded_channel();
         let (tell_port, port) = answers::channel();

@@ -98,7 +98,7 @@ fn connected(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-/// Until what is sent is closed or reset, and what came before.
+/// Reads until the stream is closed or reset. Returns the bytes, and the error if it was reset.
 fn rest(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     let mut rest = Vec::new();
     let error = stream.read_to_end(&mut rest).err().map(|error| error.kind());
@@ -109,7 +109,7 @@ fn assert_reset(stream: &mut TcpStream) {
     assert_eq!(rest(stream), (Vec::new(), Some(ErrorKind::ConnectionReset)));
 }
 
-/// Without an end so far, and with nothing to read.
+/// Whether the stream is open, with nothing to read.
 fn is_silent(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let seen = stream.peek(&mut [0]);
@@ -187,7 +187,7 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     }
     delay(&proxy, &BOTH[..1], LATE);
     stream.write_all(b"first").unwrap();
-    // With each order it also takes what has come: so this is taken before the fault is over.
+    // With each order the network also takes what has come, so this is taken before the fault is over.
     (0..10).for_each(|_| delay(&proxy, &BOTH[..1], LATE));
     proxy.obey(Order::Heal);
     stream.write_all(b"second").unwrap();
@@ -207,7 +207,7 @@ fn replicas_get_nothing_while_clients_are_answered() {
     to_replica.write_all(b"SET k v").unwrap();
     assert!(is_silent(&replica));
     assert_eq!(asks(&mut client, b"whole"), b"whole");
-    // A new one gets nothing meanwhile, either.
+    // A new replica gets nothing meanwhile, either.
     let mut late = connected(&proxy);
     late.write_all(&[b"PSYNC ".as_slice(), &vec![1; MUCH]].concat()).unwrap();
     assert!(is_silent(&late));
@@ -224,7 +224,7 @@ fn one_way_the_other_still_hears() {
     let mut replica = connected(&proxy);
     assert_eq!(asks(&mut replica, b"PSYNC ? -1"), b"PSYNC ? -1");
     proxy.obey(Order::LoseOfReplicas(Sender::Client));
-    // What is heard is echoed.
+    // If the server got this, it would echo it.
     replica.write_all(b"REPLCONF ACK 1").unwrap();
     (0..10).for_each(|_| proxy.obey(Order::LoseOfReplicas(Sender::Client)));
     echo.connection(0).write_all(b"SET k v").unwrap();
@@ -245,7 +245,7 @@ fn one_address_is_cut_off_and_others_are_not() {
     let cut_off = Order::LoseOf([127, 0, 0, 1].into());
     proxy.obey(cut_off);
     stream.write_all(b"lost").unwrap();
-    // With each order it also takes what has come.
+    // With each order the network also takes what has come.
     (0..10).for_each(|_| proxy.obey(cut_off));
     proxy.obey(Order::Heal);
     assert_reset(&mut stream);
@@ -322,7 +322,7 @@ fn a_connection_that_is_silenced_stays_so_and_a_new_one_is_whole() {
         } else {
             hears_a_push(&echo, &mut client);
         }
-        // What heals other troubles leaves this.
+        // `Heal` does not end a silence.
         proxy.obey(Order::Heal);
         let mut new = connected(&proxy);
         assert!(is_silent(&client), "it stays silent");

@@ -72,7 +72,7 @@ fn a_caller_waits_no_longer_than_it_asked_for(scene: &mut Scene) {
     let mut bob = scene.wait("RLOCK.ONCE k bob 600000 WAIT 30");
     let outcome = bob.outcome();
     assert!(matches!(outcome, Outcome::TimeIsUp(1..=600_000)), "{outcome:?}");
-    // One is the first in the queue, and one is not.
+    // cid is the first in the queue, and dan is not.
     let mut cid = scene.wait("RLOCK.ONCE k cid 600000 WAIT 300");
     let plain = scene.wait("RLOCK.ACQUIRE k plain 600000 WAIT 0");
     let mut dan = scene.wait("RLOCK.ONCE k dan 600000 WAIT 350");
@@ -101,7 +101,7 @@ fn another_request_of_a_holder_takes_its_place(scene: &mut Scene) {
     gets(scene, &mut second, "42");
 }
 
-/// There a caller cannot wait, and callers that wait elsewhere are answered.
+/// In both, a caller cannot wait, and callers that already wait are answered.
 #[test]
 fn in_a_transaction_and_in_a_script() {
     let server = Server::start();
@@ -178,8 +178,8 @@ fn an_answer_is_bytes() {
     }
 }
 
-/// It sleeps until the channel wakes it, then asks. After a hand-over it is woken only if the new lease ends sooner than the old
-/// one.
+/// The sleeper waits for a message of the channel, then asks. After a hand-over it is woken only if the new lease ends sooner
+/// than the old one.
 #[test]
 fn a_sleeper_of_redissons_is_woken_by_an_answer() {
     let (server, mut client) = Server::with_client();

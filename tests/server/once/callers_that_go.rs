@@ -20,7 +20,7 @@ fn a_caller_that_leaves_holds_up_no_other(scene: &mut Scene) {
     assert_eq!((scene.figures(["waiters", "cancelled"]), scene.keys()), ([0, 2], vec!["rlock_answer:{k}".to_owned()]));
 }
 
-/// In one transaction with the answer, so that the reply is never sent. The other callers have it.
+/// The kill is in one transaction with the answer, so that the reply is never sent. The other caller gets it.
 #[test]
 fn a_caller_that_is_killed_right_at_the_answer_leaves_nothing() {
     let (server, mut client) = Server::with_client();
@@ -80,7 +80,7 @@ fn a_caller_that_is_unblocked_gets_the_reply_of_a_timeout_or_an_error() {
     assert_eq!(client.say(KEPT), Reply::Int(1));
 }
 
-/// In one transaction with the answer, before it or after it.
+/// The unblock is in one transaction with the answer, before it or after it.
 #[test]
 fn a_caller_that_is_unblocked_right_at_the_answer_gets_one_reply() {
     let (server, mut client) = Server::with_client();

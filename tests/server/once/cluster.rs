@@ -91,7 +91,7 @@ fn an_answer_while_its_slot_moves_reaches_the_callers() {
     assert_eq!(slot.target.say(&once), text("42"));
 }
 
-/// The check is only for a new lead, and for a wait for one.
+/// The check is only for a new lead, and for a request that waits for a lead.
 #[test]
 fn a_leader_goes_on_while_its_slot_moves() {
     let cluster = Cluster::start();

@@ -12,7 +12,7 @@ use rlock_testing::text;
 
 const KEPT: &str = "RLOCK.ANSWER k ann 42 KEEP 600000";
 
-/// Of the lock `k`.
+/// The same as `gets_of`, for the lock `k`.
 #[track_caller]
 fn gets(scene: &mut Scene, waiter: &mut Waiter, value: &str) {
     gets_of(scene, "k", waiter, value);

@@ -3,7 +3,7 @@
 use crate::inspect::of;
 use rlock_testing::{Client, Event, Reply, Server, Session, list, text, wait_until};
 
-/// Has so many tickets of a session be granted, one lock each: `name:1` and so on.
+/// Has this many tickets of a session granted, one lock each: `name:1` and so on.
 fn grant(client: &mut Client, session: &mut Session, name: &str, count: usize) {
     for number in 1..=count {
         client.say(&format!("RLOCK.ACQUIRE {name}:{number} holder 600000"));
@@ -40,7 +40,7 @@ fn an_event_is_delivered_once_per_connection() {
     assert_eq!(seqs(&ann.fetch("")), [5], "no number is given twice");
 }
 
-/// Counted from when the call began, so that a process which has looked at its clock before it sent the call knows.
+/// The time counts from when the call began: a process that read its clock before it sent the call then knows the end.
 #[test]
 fn a_grant_says_when_its_lease_ends() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -60,11 +60,11 @@ fn a_grant_says_when_its_lease_ends() {
     let after = client.time_ms();
     assert_eq!(received.events().len(), 3);
     for (ends_in, lease) in received.grants_end_in().into_iter().zip([50_000, 90_000, 60_000]) {
-        // From before the call began until after its lease had begun, and no shorter than it has waited for certain: two
-        // of the times are rounded down to ms.
+        // At most the lease and the time from `before` to `after`; at least the lease and the time that the call waited for
+        // certain, less 2 ms: two of the times are rounded down to ms.
         assert!((lease + 300..=lease + after - before).contains(&ends_in), "{lease}: {ends_in}");
     }
-    // Delivered again, it has the lease that remains then, by a call that did not wait.
+    // Delivered again, by a call that does not wait, each event has the lease that remains then.
     ann.reconnect(&server);
     let received = ann.call("").grants_end_in();
     let mut left = |key: &str| client.expiry(key) - client.time_ms();
@@ -77,7 +77,7 @@ fn a_grant_says_when_its_lease_ends() {
     assert_eq!(ann.call("").grants_end_in(), [0]);
 }
 
-/// A process relies on the lock for that long without another check: it must include later changes by others.
+/// A process relies on the lock for that long without another check, so the event must include later changes by others.
 #[test]
 fn a_grant_has_the_lease_at_the_time_of_delivery() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -100,7 +100,7 @@ fn a_grant_has_the_lease_at_the_time_of_delivery() {
         client.say("RLOCK.ACQUIRE k holder 600000");
         ann.wait_for("RLOCK.ACQUIRE k ann 60000 WAIT 0", &number.to_string());
         client.say("RLOCK.RELEASE k holder");
-        // Once to an earlier connection, and again to the next.
+        // Delivered once to an earlier connection, and again to the next.
         let before = ann.call("").grants_end_in();
         assert!((50_000..=60_000).contains(&before[0]), "{before:?}");
         for command in meanwhile {
@@ -111,7 +111,7 @@ fn a_grant_has_the_lease_at_the_time_of_delivery() {
         assert!(received.len() == 1 && expected.contains(&received[0]), "{meanwhile:?}: {received:?}");
         assert_eq!(ann.fetch(&format!("ACK {}", number + 1)), []);
     }
-    // Of one holder's read holds each has its own: that of the last one counts, which ends first when they are released.
+    // Each read hold of a holder has its own lease. That of the last hold counts, which ends first when they are released.
     client.say("FLUSHALL");
     client.say("RLOCK.WACQUIRE k holder 600000");
     ann.wait_for("RLOCK.RACQUIRE k ann 60000 WAIT 0", "read");
@@ -126,7 +126,7 @@ fn a_call_without_wait_or_with_news_answers_at_once() {
     assert_eq!(ann.fetch(""), []);
     grant(&mut client, &mut ann, "k", 2);
     assert_eq!(ann.fetch("WAIT 0").len(), 2);
-    // Where nothing can be blocked it is as if it did not wait.
+    // In a transaction or a script, where nothing can be blocked, it is as if the call did not wait.
     assert_eq!(ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann WAIT 0"]), [list([])]);
     grant(&mut client, &mut ann, "l", 1);
     let received = ann.connection.transaction(["RLOCK.EVENTS the-session-of-ann ACK 2 WAIT 0"]);
@@ -135,7 +135,7 @@ fn a_call_without_wait_or_with_news_answers_at_once() {
     assert_eq!(client.run(&["EVAL", script, "0", &ann.name]), list([]));
 }
 
-/// Some servers block no client that is subscribed to anything: it is then answered as if it did not wait. Others do.
+/// Some servers do not block a client that has subscriptions: it is answered as if it did not wait. Others block it.
 #[test]
 fn a_subscribed_client_gets_events_at_once_or_waits() {
     let server = Server::start();
@@ -162,7 +162,7 @@ fn calls_that_wait_on_one_connection_are_answered_in_order() {
     let mut second = seqs(&ann.connection.receive().events());
     assert_eq!(ann.connection.receive(), text("PONG"));
     if second.len() == 1 {
-        // The releases were two commands, maybe of two turns.
+        // The two releases may come in two turns.
         second.extend(seqs(&ann.connection.receive().events()));
     }
     assert_eq!(second, [2, 3]);
@@ -181,7 +181,7 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
     let answers = client.say_all((1..=1_000).map(ask));
     assert!(answers.iter().all(|answer| *answer == text("WAITING")));
     ann.arm("WAIT 0");
-    // A transaction is done in one turn, however long it takes. The tickets are as long as may be.
+    // A transaction is done in one turn, however long it takes. The names of the tickets are as long as is allowed.
     let longest = |number: usize| format!("plain:{number:058}");
     let release = |number| format!("RLOCK.RELEASE plain:{number} holder");
     client.say_all((1..=1_000).map(|number| format!("RLOCK.ACQUIRE plain:{number} holder 600000")));
@@ -206,7 +206,7 @@ fn a_thousand_grants_of_one_turn_are_one_reply() {
     assert!(replies <= 100, "{replies} replies");
 }
 
-/// Else the server would close the connection for what it has left unread, and the next one for the same reply.
+/// Otherwise the server would close the connection for its unread output, and the next one for the same reply.
 #[test]
 fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     let limit = ["--client-output-buffer-limit", "normal 200kb 100kb 1"];
@@ -234,7 +234,7 @@ fn a_reply_is_no_longer_than_a_limit_of_the_servers_allows() {
     }
     assert_eq!(ann.connection.receive().events(), []);
     assert_eq!(received, (1..=9_000).collect::<Vec<_>>());
-    // None is lost by an acknowledgement of the first.
+    // An acknowledgement of the first ones loses none of the others.
     ann.reconnect(&server);
     assert_eq!(seqs(&ann.fetch("ACK 8990")), (8_991..=9_000).collect::<Vec<_>>());
     assert_eq!(ann.fetch("ACK 9000"), []);
@@ -253,7 +253,7 @@ fn a_replaced_connection_gets_takenover_while_the_other_one_waits() {
     assert_eq!(ann.connection.receive(), list([]), "what waited is answered empty");
     client.until_blocked(id);
     for options in ["WAIT 0", "", "WAIT 0 ACK 0 TTL 1000"] {
-        // Empty, if it is so quick that the server cannot tell it from one that was sent before.
+        // The reply is empty if the call comes so soon that the server cannot tell it from one that was sent before.
         let mut received = list([]);
         wait_until("it is reported", || {
             received = ann.call(options);
@@ -261,7 +261,7 @@ fn a_replaced_connection_gets_takenover_while_the_other_one_waits() {
         });
         assert!(received.as_error().starts_with("TAKENOVER "), "{options}: {received:?}");
     }
-    // The other one goes on waiting, and gets its event.
+    // The other connection goes on waiting, and gets its event.
     grant(&mut client, &mut ann, "k", 1);
     assert_eq!(seqs(&next.receive().events()), [1]);
     // If no call waits, the former connection may take over; a newer one always may.
@@ -303,7 +303,7 @@ fn a_call_waits_for_a_third_of_the_ttl_at_most() {
     // A TTL holds until another one is given, and counts at once.
     is_answered_after(&mut ann, "WAIT 0 TTL 2100", 700);
     is_answered_after(&mut ann, "WAIT 0", 700);
-    // Without any TTL it is 10 s.
+    // Without any TTL, the session has 10 s.
     assert_eq!(ann.cancel(""), Reply::Int(0));
     let before = client.time_ms();
     assert_eq!(client.say("RLOCK.EVENTS the-session-of-bob"), list([]));

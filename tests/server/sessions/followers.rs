@@ -25,7 +25,7 @@ fn an_aof_file_has_the_locks_and_no_session() {
     ] {
         assert!(client.say(&command).as_error().starts_with("NOSESSION "), "{command}");
     }
-    // What was granted is its lease's business now.
+    // What was granted stays until its lease ends.
     assert_eq!(client.say(&format!("RLOCK.EVENTS {name}")).events(), []);
     assert_eq!(client.everything(), expected);
 }

@@ -1,10 +1,10 @@
-//! What the commands of sessions take, and what they say to anything else: an error that names the argument and what is
-//! allowed. Nothing is changed by it, and nothing replicated.
+//! What the commands of sessions take. Anything else is refused with an error that names the argument and what is allowed; a
+//! refused command changes nothing and replicates nothing.
 
 use crate::grammar::{ACQUIRES, Refusals};
 use rlock_testing::{Reply, Session, list, text};
 
-/// The one that is open.
+/// The session that is open.
 const OPEN: &str = "the-session-of-ann";
 
 #[test]
@@ -32,7 +32,7 @@ fn a_ticket_has_a_name_of_1_to_64_bytes() {
     let (mut refused, long) = (Refusals::prepare(), "t".repeat(65));
     for name in ["", &long] {
         let named = "ticket must be 1 to 64 bytes";
-        // One that is wrong among others that are not: those are not taken back either.
+        // If one of several tickets is wrong, the others are not taken back either.
         refused.all(&[(&["RLOCK.CANCEL", OPEN, "waiting", name], "ERR", named)]);
         for acquire in ACQUIRES {
             refused.all(&[(&[acquire, "queued", "h", "1", "WAIT", "0", "SESSION", OPEN, name], "ERR", named)]);
@@ -135,7 +135,7 @@ fn a_session_that_is_not_open_is_named() {
     let mut refused = Refusals::prepare();
     let none = "the-session-of-nobody";
     for acquire in ACQUIRES {
-        // Nor is a lock acquired that is free.
+        // A free lock is not acquired either.
         for key in ["queued", "free"] {
             let call = format!("{acquire} {key} h 1 WAIT 0 SESSION {none} t");
             refused.one(&call, "NOSESSION", "no session of this name is open");
@@ -144,7 +144,7 @@ fn a_session_that_is_not_open_is_named() {
     for call in ["RLOCK.CANCEL NAME", "RLOCK.CANCEL NAME waiting", "RLOCK.EVENTS NAME ACK 1"] {
         refused.one(&call.replace("NAME", none), "NOSESSION", "no session of this name is open");
     }
-    // An acknowledgement of nothing opens it, as clients may begin with that.
+    // An acknowledgement of nothing opens the session, as clients may begin with that.
     assert_eq!(refused.client.say(&format!("RLOCK.EVENTS {none} ACK 0")), list([]));
     assert_eq!(refused.client.figure("sessions"), 2);
 }
@@ -152,7 +152,7 @@ fn a_session_that_is_not_open_is_named() {
 #[test]
 fn a_ticket_that_is_in_use_is_for_nothing_else() {
     let mut refused = Refusals::prepare();
-    // One waits to write, and the event of the other, which waited to read, is not acknowledged.
+    // One ticket waits to write; the other waited to read, and its event is not acknowledged.
     for (ticket, holder, kind, other_kind) in [
         ("waiting", "ann", "RLOCK.WACQUIRE", "RLOCK.RACQUIRE"),
         ("received", "bob", "RLOCK.RACQUIRE", "RLOCK.WACQUIRE"),
@@ -174,7 +174,7 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
         let reply = refused.session.ask(&format!("{kind} queued {holder} 600000 WAIT 0"), ticket);
         assert!(reply.as_error().starts_with("ERR ticket is in use for another wait"), "{reply:?}");
         refused.session.other.say("SELECT 0");
-        // The same wait, with another lease, time limit or bound, is the same one: nothing is queued twice.
+        // The same wait with another lease, time limit or bound is the same wait: nothing is queued twice.
         for options in ["600000 WAIT 0", "1000 WAIT 0", "600000 WAIT 5", "600000 WAIT 0 MAX 1"] {
             assert_eq!(refused.session.ask(&format!("{kind} queued {holder} {options}"), ticket), text("WAITING"));
             refused.is_as_before();
@@ -183,7 +183,7 @@ fn a_ticket_that_is_in_use_is_for_nothing_else() {
     // A ticket of the same name of another session is another ticket.
     let mut cid = Session::open(&refused.server, "cid");
     cid.wait_for("RLOCK.RACQUIRE queued cid 600000 WAIT 0", "waiting");
-    // And one that is done with is free again.
+    // A ticket that is over is free again.
     assert_eq!(refused.session.fetch("ACK 1"), []);
     refused.session.wait_for("RLOCK.WACQUIRE queued dan 600000 WAIT 0", "received");
 }

@@ -33,7 +33,7 @@ impl Drop for Poller {
     }
 }
 
-/// Its tickets keep their places until then, and are passed over meanwhile.
+/// Its tickets keep their places until the TTL is over, and are passed over meanwhile.
 #[test]
 fn a_process_that_is_killed_is_passed_over_at_once_and_gone_after_its_ttl() {
     let server = Server::start();
@@ -91,7 +91,7 @@ fn what_is_granted_to_a_process_that_is_stopped_goes_with_its_lease() {
     wait_until("the session has ended", || client.figure("sessions") == 0);
     assert_eq!(client.fields("k"), "{ann:1}", "the process may have read of it");
     assert_eq!(cid.receive(), Reply::Nil, "its lease has ended");
-    // What goes on then finds out.
+    // If the process goes on then, it finds out.
     assert!(ann.call("ACK 1").as_error().starts_with("NOSESSION "));
 }
 
@@ -114,7 +114,7 @@ fn a_process_that_goes_on_in_time_keeps_its_places() {
     assert_eq!(bob.receive(), Reply::Nil);
 }
 
-/// What it was passed over for is remembered: it is served when it is back, though nothing happens to the lock then.
+/// The server remembers what a session was passed over for, and serves it when it is back, even if no lock changes then.
 #[test]
 fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -124,7 +124,7 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     }
     client.say("RLOCK.ACQUIRE untouched holder 600000");
     ann.wait_for("RLOCK.ACQUIRE untouched ann 600000 WAIT 0", "untouched");
-    // It stays open, and its connection is closed.
+    // The session stays open, and its connection is closed.
     ann.hang_up(&server);
     for key in ["free", "taken"] {
         client.say(&format!("RLOCK.RELEASE {key} holder"));
@@ -134,7 +134,7 @@ fn a_session_that_comes_back_is_served_what_it_was_passed_over_for() {
     assert_eq!(client.say("RLOCK.ACQUIRE taken bob 600000 WAIT 0"), Reply::Nil);
     let mut cid = start_waiting(&server, "RLOCK.ACQUIRE taken cid 600000 WAIT 0");
     assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(1, "free", None)]);
-    // And it has its place before a client that came later.
+    // The session keeps its place before a client that came later.
     client.say("RLOCK.RELEASE taken bob");
     assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(2, "taken", None)]);
     client.say("RLOCK.RELEASE taken ann");
@@ -157,7 +157,7 @@ fn a_session_is_attended_for_a_tenth_of_its_ttl_after_an_answer() {
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(client.expiry("k"), -2, "it is passed over");
     assert_eq!(ann.fetch("WAIT 10000"), [Event::granted(1, "1", None)]);
-    // While a call waits it is attended for as long as that.
+    // While a call waits, the session is attended.
     ann.arm("ACK 1 WAIT 2500");
     let armed = client.time_ms();
     while client.time_ms() < armed + 2_000 {
@@ -188,7 +188,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
     assert!((900..2_000).contains(&ms), "ended after {ms} ms");
     wait_until("its tickets have left", || client.figure("waiters") == 0);
     assert_eq!((client.figure("sessions"), client.figure("events_unacknowledged")), (0, 0));
-    // A waiting call is one sign of life, when it comes; the TTL counts from then, and may be set again.
+    // A waiting call is one sign of life, at the time when it comes. The TTL counts from then, and may be set again.
     let mut bob = Session::open_for(&server, "bob", 1_000);
     let said = client.time_ms();
     assert_eq!(bob.fetch("TTL 3000"), []);
@@ -197,7 +197,7 @@ fn a_session_ends_a_ttl_after_its_last_call_whatever_else_it_does() {
     assert!((2_900..4_500).contains(&ms), "ended after {ms} ms");
 }
 
-/// The connection was killed before anyone could read the answer, if it was written.
+/// The connection is killed before the answer can be read, if the answer was written at all.
 #[test]
 fn an_unread_grant_is_delivered_again_or_goes_with_its_lease() {
     let (server, mut client) = Server::with_client();

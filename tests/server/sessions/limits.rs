@@ -23,11 +23,11 @@ fn a_server_that_is_full_of_tickets_takes_no_more() {
     assert_eq!((client.everything(), kept(&mut client)), before);
     assert_eq!(ann.ask("RLOCK.ACQUIRE k ann 600000 WAIT 0", "1"), text("WAITING"), "that one has its place");
     assert_eq!(ann.ask("RLOCK.ACQUIRE free ann 600000 WAIT 0", "2"), Reply::Nil, "and for a free lock none is needed");
-    // Blocked clients are counted by themselves.
+    // Blocked clients are counted separately.
     client.say("CONFIG SET rlock.max-waiters 1");
     let _blocked = start_waiting(&server, "RLOCK.ACQUIRE k cid 600000 WAIT 0");
     refused(&client.say("RLOCK.ACQUIRE k dan 600000 WAIT 0"), "rlock.max-waiters");
-    // A delivered event without its acknowledgement is still in use.
+    // A ticket is in use until its delivered event is acknowledged.
     client.say("RLOCK.RELEASE k holder");
     assert_eq!(ann.fetch("").len(), 1);
     refused(&ann.ask("RLOCK.ACQUIRE k eve 600000 WAIT 0", "2"), "rlock.max-tickets");
@@ -90,7 +90,7 @@ fn one_user_has_no_more_tickets_than_one_may_have() {
     refused(&ask(1, "RLOCK.MACQUIRE 2 k a"), "rlock.max-tickets-per-user");
     assert_eq!(ask(1, "RLOCK.ACQUIRE k"), text("WAITING"));
     refused(&ask(1, "RLOCK.ACQUIRE k"), "rlock.max-tickets-per-user");
-    // The end of a session makes room for its user's others.
+    // The end of a session makes room for other tickets of its user.
     client.say("CONFIG SET rlock.max-tickets-per-user 10");
     refused(&ask(2, "RLOCK.ACQUIRE k"), "rlock.max-tickets-per-user");
     let mut ann = server.user("ann", rights);
@@ -119,7 +119,7 @@ fn a_server_that_is_full_of_sessions_opens_no_more() {
     assert_eq!(client.say("RLOCK.EVENTS the-session-of-cid").events(), []);
 }
 
-/// Opens sessions until no more are to be had. Returns how many, and the refusal.
+/// Opens sessions until one is refused. Returns how many, and the refusal.
 fn open_all(user: &mut Client, prefix: &str) -> (usize, Reply) {
     for number in 0.. {
         let reply = user.say(&format!("RLOCK.EVENTS the-session-of-{prefix}-{number} TTL 600000"));

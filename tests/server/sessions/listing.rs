@@ -79,7 +79,7 @@ fn the_largest_first_and_of_two_alike_the_older() {
     assert_eq!(listed(&mut client, "").len(), 100);
 }
 
-/// It is over as if its time were: its tickets leave, and what they were granted stays with its holders.
+/// The session ends as if its time were over: its tickets leave, and granted locks stay with their holders.
 #[test]
 fn a_session_is_ended_by_its_number() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -105,8 +105,8 @@ fn a_session_is_ended_by_its_number() {
     assert_ne!(of(&listed(&mut client, "")[1], "id").as_int(), id);
 }
 
-/// It has got no event so far, so it has nothing to acknowledge, and its next call would open another session of this
-/// name, without waits.
+/// The process has no event so far, so it has nothing to acknowledge: without the error, its next call would open another
+/// session of this name, without waits.
 #[test]
 fn a_waiting_call_gets_the_end_of_its_session() {
     let (_server, mut client, mut ann) = Server::with_session();
@@ -119,7 +119,7 @@ fn a_waiting_call_gets_the_end_of_its_session() {
     wait_until("its ticket has left", || client.figure("tickets") == 0);
 }
 
-/// Sessions are of no key, so a right to some keys says nothing of them.
+/// Sessions belong to no key, so a right to some keys is no right to sessions.
 #[test]
 fn only_users_with_access_to_all_keys_see_all_sessions() {
     let (server, mut admin) = Server::with_client();
@@ -141,7 +141,7 @@ fn only_users_with_access_to_all_keys_see_all_sessions() {
     assert!(reply.as_error().contains("not allowed from script"), "{reply:?}");
 }
 
-/// On a replica a session is as it was, and has to be seen and ended as well.
+/// A server that becomes a replica keeps its sessions, so it has to show and end them as well.
 #[test]
 fn a_replica_shows_and_ends_its_sessions() {
     let (server, master) = (Server::start(), Server::start());

@@ -34,7 +34,7 @@ fn another_users_session_is_as_one_that_is_not_there() {
         assert_eq!(there, not_there, "{command}");
         assert_eq!(figures(&mut client), expected, "{command}");
     }
-    // To open one of that name would tell more, but it is refused in the same words, and ann's goes on.
+    // Opening a session of that name could reveal more, but it is refused in the same words, and ann's goes on.
     for options in ["", "WAIT 0", "ACK 0", "TTL 1000"] {
         let there = bob.say(&format!("RLOCK.EVENTS {ANNS} {options}"));
         assert_eq!(there, bob.say("RLOCK.CANCEL the-session-of-nobody"), "{options}");
@@ -63,8 +63,8 @@ fn the_user_is_that_of_the_call() {
     assert!(ann.run(&["EVAL", script, "0", ANNS]).as_error().starts_with("NOSESSION "));
 }
 
-/// The server sends nothing more to a client that it is about to close: what the client was granted in that turn goes on, be
-/// its user deleted just before or just behind the grant.
+/// The server sends nothing more to a client that it is about to close: what the client was granted in that turn goes to the
+/// next waiter, whether its user was deleted just before the grant or just behind it.
 #[test]
 fn what_is_granted_while_its_user_is_deleted_goes_to_the_next() {
     let server = Server::start();
@@ -104,8 +104,8 @@ fn a_user_needs_the_rights_to_the_commands_and_the_key() {
     assert_eq!(client.figure("tickets"), 0);
 }
 
-/// What they were granted stays with its holders. No event tells of it, so this takes a while for sessions that are not
-/// connected.
+/// Granted locks stay with their holders. No event reports that a user is gone, so this takes a while for sessions that are
+/// not connected.
 #[test]
 fn a_users_sessions_end_with_the_user() {
     let server = Server::start();
@@ -122,7 +122,7 @@ fn a_users_sessions_end_with_the_user() {
     // later.
     bob.say("RLOCK.EVENTS the-session-of-bob TTL 600000");
     client.say("ACL SETUSER bob off");
-    // A connection of its own, which is closed then.
+    // A session with a connection of its own, which is then closed.
     let mut closed = server.client();
     closed.say("AUTH ann secret");
     closed.say("RLOCK.EVENTS another-session-of-ann TTL 600000");
@@ -137,7 +137,7 @@ fn a_users_sessions_end_with_the_user() {
     wait_until("so has the other one", || client.figure("sessions") == 1);
     let ms = client.time_ms() - before;
     assert!(ms < 60_000, "not at the end of its time, {ms} ms");
-    // Another user of the name has nothing of it.
+    // A new user of that name gets nothing of the old session.
     let mut ann = server.user("ann", "~* +rlock.events");
     assert!(ann.say(&format!("RLOCK.EVENTS {ANNS} ACK 1")).as_error().starts_with("NOSESSION "));
     assert_eq!(client.figure("sessions"), 1, "bob's goes on");

@@ -32,7 +32,7 @@ fn a_ticket_that_waits_leaves_the_queue() {
     ann.wait_for("RLOCK.ACQUIRE k other 600000 WAIT 0", "2");
 }
 
-/// Delivered or not, on any side, of one lock or of several: the event goes, and the holder releases what it has.
+/// Whether the event was delivered or not, on any side, of one lock or of several: the event goes, and the holder releases.
 #[test]
 fn a_grant_stays_with_its_holder() {
     let (server, mut client, mut ann) = Server::with_session();
@@ -99,7 +99,7 @@ fn without_tickets_the_session_ends() {
     assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)], "its numbers restart");
 }
 
-/// With more names than one turn of the server has time for the client is blocked; where it cannot be, they are refused.
+/// If the names are too many for one turn of the server, the client is blocked; where it cannot be, they are refused.
 #[test]
 fn very_many_tickets_are_taken_back_in_one_command() {
     let server = Server::start();

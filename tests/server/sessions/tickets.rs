@@ -1,4 +1,4 @@
-//! What a ticket is answered, and what becomes of it: on all three sides, with and without a token, and from where no
+//! The replies to tickets, and what becomes of a ticket: on all three sides, with and without a token, and from where no
 //! client can be blocked.
 
 use rlock_testing::resp::Protocol;
@@ -35,7 +35,7 @@ fn a_ticket_waits_from_transactions_and_scripts() {
         "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'ann3', '600000', 'WAIT', '0', 'SESSION', ARGV[1], '3').ok";
     assert_eq!(client.run(&["EVAL", script, "1", "k", &ann.name]), text("WAITING"));
     assert_eq!(client.figure("tickets"), 3);
-    // So does a release in a transaction: its other commands see the grant.
+    // A release in a transaction does not wait either: the transaction's other commands see the grant.
     assert_eq!(client.transaction(["RLOCK.RELEASE k holder", "HKEYS k"]), [Reply::Int(1), list([text("ann1")])]);
     assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
     let script = "return redis.call('RLOCK.CANCEL', ARGV[1], '2', '3', '4')";
@@ -78,7 +78,7 @@ fn sessions_come_and_go_within_a_transaction() {
     assert_eq!((client.figure("sessions"), client.figure("waiters")), (0, 0));
 }
 
-/// A client with subscriptions cannot be blocked by some servers. A ticket does not block it.
+/// Some servers cannot block a client with subscriptions. A ticket does not block it.
 #[test]
 fn a_ticket_waits_for_a_client_that_is_subscribed() {
     let (_server, mut client, mut ann) = Server::with_session();
@@ -90,7 +90,7 @@ fn a_ticket_waits_for_a_client_that_is_subscribed() {
     assert_eq!(ann.fetch(""), [Event::granted(1, "1", None)]);
 }
 
-/// Also where the answer comes later, to a client that was blocked.
+/// Also if the answer comes later, to a client that was blocked.
 #[test]
 fn on_the_wire_it_is_the_same_in_both_protocols_except_nil() {
     for (hello, protocol) in [("HELLO 2", Protocol::Resp2), ("HELLO 3", Protocol::Resp3)] {

@@ -18,7 +18,7 @@ fn a_server_that_may_not_grant_delivers_earlier_grants() {
     }
 }
 
-/// As it takes no new locks. Open sessions go on, otherwise holders would not get their events.
+/// A full server takes no new locks. Open sessions go on, otherwise holders would not get their events.
 #[test]
 fn a_full_server_opens_no_session() {
     let (_server, mut client, mut ann) = Server::with_session();
@@ -67,7 +67,7 @@ fn a_call_that_waits_through_a_change_of_roles() {
     for capability in ["", "redirect"] {
         let (server, master) = (Server::start(), Server::start());
         let (mut client, mut ann) = (server.client(), Session::open(&server, "ann"));
-        // Valkey 9 leaves a client that can be redirected to the module. Other servers do not know the word.
+        // Valkey 9 leaves it to the module to answer a client that can be redirected. Other servers do not know CAPA.
         if !capability.is_empty() {
             ann.connection.say(&format!("CLIENT CAPA {capability}"));
         }
@@ -88,7 +88,7 @@ fn a_call_that_waits_through_a_change_of_roles() {
     }
 }
 
-/// Some servers leave it to the module to unblock clients there.
+/// In this case, some servers leave it to the module to unblock clients.
 #[test]
 fn a_node_that_becomes_a_replica_sends_an_event_to_its_tickets() {
     let cluster = Cluster::start_with_replicas();

@@ -8,7 +8,7 @@ fn followers_agree_after_every_kind_of_grant() {
     let (master, replica) = (Server::prepare().append_only_file().start(), Server::prepare().without_module().start());
     replica.follow(&master);
     let mut scene = Scene::at(&master, First::Client);
-    // An odd number of grants: the second time, those to clients are to tickets, and the reverse.
+    // The number of grants is odd: in the second round, those to clients are to tickets, and the reverse.
     for round in 0..2 {
         follow(&mut scene, &mut replica.client(), round);
     }
@@ -49,6 +49,6 @@ fn follow(scene: &mut Scene, theirs: &mut Client, round: usize) {
         assert!(!expected.is_empty());
         wait_until("the replica has it", || theirs.everything() == expected);
     }
-    // Expired keys are in it until the master removes them.
+    // The digest includes expired keys until the master removes them.
     wait_until("they are the same to the last byte", || scene.digest() == theirs.digest());
 }

@@ -22,7 +22,7 @@ fn nothing_is_granted_before_the_grace_is_over(scene: &mut Scene) {
             scene.say(&format!("RLOCK.{take} k ann {LONG_MS}"));
             begin(scene, LONG_MS);
             let mut bob = scene.wait(&format!("RLOCK.{ask} k bob 1000000 WAIT 0"));
-            // Together: what is no lock would end the wait, if the server looked in between.
+            // Sent together: a key that is no lock would end the wait if the server checked it in between.
             scene.say_all([free, "DEL k"]);
             wait_until("the lock is free", || scene.say("EXISTS k") == Reply::Int(0));
             let left = scene.say(&format!("RLOCK.{ask} k cid 1000000")).as_int();
@@ -41,7 +41,7 @@ fn all_waiters_are_granted_in_their_order_when_the_grace_is_over(scene: &mut Sce
     let ask = |key: i32, name: &str| format!("RLOCK.ACQUIRE k{key} {name} {LEASE_MS} WAIT 0 FENCED");
     let mut first: Vec<_> = (0..100).map(|key| scene.wait(&ask(key, "first"))).collect();
     let mut second: Vec<_> = (0..100).map(|key| scene.wait(&ask(key, "second"))).collect();
-    // Its length is what is set now, so it is over soon, by itself.
+    // The grace has the length that is set now, so it is soon over, by itself.
     let passed = LONG_MS - scene.figure("grace_left_ms");
     scene.say(&format!("CONFIG SET rlock.grace {}", LEASE_MS.max(passed + 200)));
     let tokens: Vec<_> = first.iter_mut().map(|waiter| waiter.outcome().token()).collect();

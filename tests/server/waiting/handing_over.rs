@@ -134,7 +134,7 @@ fn two_thousand_clients_are_served_in_order() {
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
     let wait = |client: &mut Client, round: usize, number: usize, watch: &mut Client| {
         client.send(&["RLOCK.ACQUIRE", "k", &format!("h{round}:{number}"), "600000", "WAIT", "0", "FENCED"]);
-        // The server has read it when it answers what was sent later.
+        // Once the server answers a later command, it has read this one.
         assert!(watch.is_served());
     };
     for (number, client) in clients.iter_mut().enumerate() {
@@ -148,7 +148,7 @@ fn two_thousand_clients_are_served_in_order() {
             let token = client.receive().token();
             assert!(last < token, "round {round}, client {number}: {token} after {last}");
             last = token;
-            // Behind everyone else again, and only then is the lock given on.
+            // The next request goes behind all others, and only then does this holder release the lock.
             let mut second = server.client();
             if round < ROUNDS {
                 wait(&mut second, round + 1, number, &mut watch);

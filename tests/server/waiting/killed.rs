@@ -20,7 +20,7 @@ fn a_grant_that_meets_a_dead_client_goes_on_to_the_next() {
     }
 }
 
-/// One hold, of the side that it waited for, whatever has become of the lock meanwhile; of several locks one of each.
+/// One hold is released, on the side that the client waited for, whatever has happened meanwhile; of several locks, one each.
 #[test]
 fn what_a_dead_client_was_granted_is_released_though_it_was_renewed() {
     let (server, mut client) = Server::with_client();
@@ -84,7 +84,7 @@ fn what_a_dead_client_was_granted_is_released_when_the_server_may_write() {
     }
 }
 
-/// Another server decides then, or the lock is another one's.
+/// Another server decides by now, or the lock of this name is another one.
 #[test]
 fn what_a_dead_client_was_granted_stays_after_a_change_of_roles_or_of_databases() {
     let (server, mut client) = Server::with_client();
@@ -159,7 +159,7 @@ fn nothing_waits_in_transactions_and_scripts() {
     assert_eq!(client.figure("waits"), 0);
 }
 
-/// Some servers then send no reply at all. A client that has lost its reply is closed: it would take the next one for it.
+/// Some servers then lose the reply. Such a client is closed: it would take the next reply for the lost one.
 #[test]
 fn a_grant_that_meets_client_unblock_leaves_no_client_without_an_answer() {
     let (server, mut client) = Server::with_client();
@@ -181,7 +181,7 @@ fn a_grant_that_meets_client_unblock_leaves_no_client_without_an_answer() {
     }
 }
 
-/// Some servers keep no client that is subscribed to anything: it is then answered as if it did not wait. Others keep it.
+/// Some servers do not block a client that has subscriptions: it is answered as if it did not wait. Others block it.
 #[test]
 fn a_subscribed_client_waits_or_is_answered() {
     for subscribe in ["SUBSCRIBE c", "PSUBSCRIBE c*", "SSUBSCRIBE c"] {
@@ -211,7 +211,7 @@ fn killed_processes_delay_no_waiter() {
         cli.spawn().expect("redis-cli is there")
     };
     watch.say("RLOCK.ACQUIRE k first 600000");
-    // The future holder, which dies with the lock: its lease frees it.
+    // The future holder, which dies while it has the lock: the end of its lease frees it.
     let mut holder = process("RLOCK.ACQUIRE k holder 300 WAIT 0");
     watch.until_waiting(1);
     let mut waiters: Vec<_> = (0..30)

@@ -1,4 +1,4 @@
-//! Everything but a release that frees a lock, and moves its queue on.
+//! Everything except a release that frees a lock, and moves its queue on.
 
 use super::scene::{Scene, Waiter};
 use super::{for_all_waiters, median};
@@ -69,7 +69,7 @@ fn whatever_removes_the_lock_moves_the_queue_on(scene: &mut Scene) {
         if ServerVersion::under_test().moves_clients() {
             scene.say("SELECT 0");
         }
-        // By the next command it is done: not when the lock is next looked at anyway.
+        // The grant is made before the next command, not when the lock is next checked anyway.
         assert_eq!(scene.figure("waiters"), 1, "{removal:?}");
         assert_eq!(scene.fields("k"), "{bob:1}", "{removal:?}");
         bob.is_granted();
@@ -147,7 +147,7 @@ fn what_becomes_of_a_lock_that_is_no_lock_any_more(scene: &mut Scene) {
 /// Each event that is heard costs the client that causes it.
 fn events_are_heard_only_while_there_are_waiters(scene: &mut Scene) {
     let ends = ServerVersion::under_test().ends_subscriptions();
-    // How many there are for one waiter alone, and how many if none has ended before.
+    // How many subscriptions there are for one waiter alone, and how many if none has ended before.
     for (acquire, options, alone, in_all) in
         [("RLOCK.ACQUIRE", "", 1, 1), ("RLOCK.WACQUIRE", "", 2, 2), ("RLOCK.PACQUIRE", " LIMIT 1", 2, 3)]
     {
@@ -220,8 +220,8 @@ fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {
             granted - end
         }))
     };
-    // As late as one that was as short from the beginning, however busy the machine is; and well before the lock is looked
-    // at anyway, which is every 100 ms.
+    // A shortened lease is noticed as late as one that was short from the beginning, however busy the machine is, and well
+    // before the lock is checked anyway, which is every 100 ms.
     let usual = late(200, None);
     for shortening in ["RLOCK.RENEW k ann 20", "RLOCK.ACQUIRE k ann 20", "PEXPIRE k 20", "RLOCK.RELEASE k ann LEASE 20"]
     {
@@ -230,7 +230,7 @@ fn a_lease_that_gets_shorter_is_noticed(scene: &mut Scene) {
     }
 }
 
-/// Nothing tells of this on some servers, so they have to look.
+/// Some servers report no event for this, so the module has to check.
 fn a_lock_that_is_set_over_is_noticed_soon(scene: &mut Scene) {
     let late = median((0..5).map(|_| {
         scene.say("RLOCK.ACQUIRE k ann 600000");

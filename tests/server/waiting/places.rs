@@ -10,7 +10,7 @@ for_all_waiters!(a_try_takes_no_place);
 
 const REPLACED: &str = "UNBLOCKED another request of this holder took its place";
 
-/// What the earlier request waits by, and the later one.
+/// How the earlier request waits, and how the later one.
 const KINDS: [[First; 2]; 4] = [
     [First::Client, First::Client],
     [First::Ticket, First::Ticket],
@@ -30,7 +30,7 @@ fn is_replaced(waiter: &mut Waiter) {
     assert_eq!(waiter.outcome(), Outcome::Error(REPLACED.to_owned()));
 }
 
-/// What the waiters of a lock are shown with under one name, in their order.
+/// What INSPECT shows of a lock's waiters under one name, in their order.
 fn shown(client: &mut Client, key: &str, name: &str) -> Vec<Reply> {
     let seen = client.say(&format!("RLOCK.INSPECT {key}"));
     of(&seen, "waiters").as_list().iter().map(|waiter| of(waiter, name).clone()).collect()
@@ -154,7 +154,7 @@ fn the_bound_on_the_queue_holds_no_later_request_back() {
     });
 }
 
-/// Of a ticket that is replaced there is an event, which takes as much room.
+/// A replaced ticket leaves an event, which takes as much room.
 #[test]
 fn a_blocked_client_leaves_its_room_to_a_blocked_client() {
     for_all_kinds(|scene, kinds| {

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A kind of waiter. Of a scene's first one: the second is of the other kind, and so on.
+/// The kind of a scene's first waiter: the second waiter is of the other kind, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     Client,
@@ -87,7 +87,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Has the next waiter send its command where it does not have to wait.
+    /// Has the next waiter send a command that does not have to wait.
     pub fn ask(&mut self, command: &str) -> Reply {
         self.ask_as(self.next(), command)
     }
@@ -137,7 +137,7 @@ impl Waiter {
     }
 
     /// # Panics
-    /// If it is not granted the lock, or with a token.
+    /// If it is not granted the lock, or gets a token.
     #[track_caller]
     pub fn is_granted(&mut self) {
         assert_eq!(self.outcome(), GRANTED);

@@ -19,7 +19,7 @@ fn no_grant_while_writes_are_paused(scene: &mut Scene) {
         scene.say("RLOCK.ACQUIRE k ann 600000");
         let mut bob = scene.wait("RLOCK.ACQUIRE k bob 600000 WAIT 0");
         let paused = scene.time_ms();
-        // Together, so that the lease cannot end before.
+        // Sent together, so that the lease cannot end before the pause.
         scene.say_all(["RLOCK.RENEW k ann 100".to_owned(), format!("CLIENT PAUSE {ms} {kind}")]);
         if kind == "WRITE" {
             let end = scene.expiry("k");
@@ -56,7 +56,7 @@ fn loading_grants_nothing(scene: &mut Scene) {
     bob.is_granted();
 }
 
-/// A full server can be unlocked all the same.
+/// Locks of a full server can still be released.
 fn no_grant_without_memory_or_enough_replicas(scene: &mut Scene) {
     for (setting, free) in [
         ("maxmemory", "RLOCK.RELEASE k ann"),
@@ -91,7 +91,7 @@ fn a_server_that_becomes_a_replica_dismisses_its_waiters(scene: &mut Scene) {
     let master = Server::start();
     scene.say("RLOCK.ACQUIRE k ann 600000");
     let mut waiters = ["bob", "cid"].map(|name| scene.wait(&format!("RLOCK.ACQUIRE k {name} 600000 WAIT 0")));
-    // A client that can be redirected is one that Valkey 9 leaves to the module. Other servers do not know the word.
+    // Valkey 9 leaves it to the module to answer a client that can be redirected. Other servers do not know CAPA.
     let mut redirected = scene.server.client();
     redirected.say("CLIENT CAPA redirect");
     redirected.send(&["RLOCK.ACQUIRE", "k", "dan", "600000", "WAIT", "0"]);
@@ -125,7 +125,7 @@ fn a_failover_sends_the_waiters_away_and_grants_nothing() {
     assert_eq!(scene.moved_to(&new).ask("RLOCK.ACQUIRE k h0 600000 WAIT 0"), Reply::Nil, "who asks again is served");
 }
 
-/// Of all kinds. Of the request for two locks, one has moved ahead when the other becomes free here.
+/// Waiters of all kinds. Of a set's two locks, one has moved ahead when the other becomes free here.
 #[test]
 fn a_slot_that_moves_away_sends_its_waiters_away() {
     let cluster = Cluster::start();

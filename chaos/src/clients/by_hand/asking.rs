@@ -24,14 +24,14 @@ impl ByHand {
         self.call(hold, request_for(hold, wish.wait_ms, fenced), command, until, read).await
     }
 
-    /// Acquires it again for its holder.
+    /// Acquires the lock again for the same holder.
     pub(super) async fn enter_again(&mut self, hold: &Hold) -> Answer {
         let fenced = self.random.is(self.client.habits.fenced);
         let wish = hold.wished_again(fenced);
         self.acquire(hold, &wish).await
     }
 
-    /// None: this client's way has no renewal for it.
+    /// None: this kind of client has no renewal for this side.
     pub(super) async fn renew(&mut self, hold: &Hold) -> Option<Answer> {
         let command = if self.is_native() { commands::renew(hold) } else { scripts::renew(hold)? };
         let (until, request) = (self.round.answers(ANSWER), Request::Renew { lease_ms: hold.lease_ms });

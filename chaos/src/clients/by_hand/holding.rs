@@ -19,7 +19,7 @@ const GIVES_UP_COMING_BACK: u8 = 50;
 /// Percentage of writers that read as well.
 const READS_AS_WELL: u8 = 20;
 
-/// Percentage that release all holds at once, as after a doubt.
+/// Percentage of holders that release all holds at once, as they do after a doubt.
 const RELEASES_ALL: u8 = 10;
 
 /// Percentage of holders with a second hold that keep both to the end.
@@ -69,8 +69,8 @@ impl ByHand {
         }
     }
 
-    /// Asks for it repeatedly under the previous holder's name, and at last releases what there is: a server that
-    /// missed the release still takes it for the holder.
+    /// Asks for the lock repeatedly under the previous holder's name, and finally releases all holds: a server that
+    /// missed the release still takes this client for the holder.
     async fn come_back(&mut self, hold: &Hold) {
         let until = Instant::now() + Duration::from_millis(self.random.between((0, hold.lease_ms)));
         // Other locks are not asked for with it: they say nothing of the lock that was released.
@@ -94,7 +94,7 @@ impl ByHand {
         self.release_all(hold).await;
     }
 
-    /// Keeps it, and releases it at last.
+    /// Keeps the lock as the deed says, and finally releases it.
     async fn do_it(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
         match deed {
             Deed::Keep(time) => self.round.pause(time).await,
@@ -141,7 +141,7 @@ impl ByHand {
         }
     }
 
-    /// A writer takes the read side, and keeps only that.
+    /// A writer acquires the read side, and keeps only that.
     async fn step_down(&mut self, hold: &Hold, certain: &mut Certain, deed: Deed) {
         let reading = hold.on(Side::Read);
         match self.enter_again(&reading).await {
@@ -158,7 +158,7 @@ impl ByHand {
         }
     }
 
-    /// Whether the server confirms each of its locks. False if this client's way has no renewal.
+    /// Renews each lock of the hold. Returns whether the server confirmed all; false if this kind of client renews none.
     async fn is_renewed(&mut self, hold: &Hold, certain: &mut Certain) -> bool {
         let asked = Instant::now();
         let mut are_renewed = true;

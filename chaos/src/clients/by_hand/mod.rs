@@ -23,13 +23,13 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// How long it may take to get a connection.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// Pauses, in ms: before another try for a lock that was held or could not be given; and before a release of a lock
-/// that was asked for on a connection that is now closed, since the server has to notice that first.
+/// Pauses, in ms: after a refusal, after a failure, and before a release in doubt, because the server first has to
+/// notice that the connection of the request is closed.
 const PAUSE_MS: (u64, u64) = (1, 10);
 const PAUSE_OF_A_FAILURE_MS: (u64, u64) = (5, 50);
 const PAUSE_OF_A_DOUBT_MS: (u64, u64) = (5, 30);
 
-/// Percentage of the clients that may die which do so when they do not know whether they have the lock.
+/// Of the clients that may die, the percentage that die when they do not know whether they have the lock.
 const DIES_OF_A_DOUBT: u8 = 20;
 
 pub struct ByHand {
@@ -61,12 +61,12 @@ impl ByHand {
         }
     }
 
-    /// Uses the commands: it can wait in the server, get tokens, and release all holds at once. Others use scripts.
+    /// Whether it uses the commands: it can wait in the server, get tokens, and release all holds at once. Others use scripts.
     fn is_native(&self) -> bool {
         self.client.kind != ClientKind::Scripts
     }
 
-    /// Asks until the wait would be over, each time under a new name: so that one call explains each holder in a
+    /// Asks until the wait would be over, each time under a new name, so that one call explains each holder in a
     /// sample.
     async fn attempt_again_and_again(&mut self, wish: &Wish) {
         let limit = wish.gives_up_after.or(wish.wait_ms.map(Duration::from_millis)).unwrap_or_default();
@@ -75,7 +75,7 @@ impl ByHand {
         while self.attempt(&once).await && Instant::now() < until && !self.round.is_over() {}
     }
 
-    /// Whether another holder has the lock.
+    /// Returns whether another holder has the lock.
     async fn attempt(&mut self, wish: &Wish) -> bool {
         if !self.connections.are_open(&wish.lock, self.round.answers(CONNECT)).await {
             self.pause(PAUSE_OF_A_FAILURE_MS).await;

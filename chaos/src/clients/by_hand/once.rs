@@ -1,7 +1,7 @@
 //! ONCE by ticket, and ANSWER.
 //!
-//! To a server, a leader that dies before its work, in it, or after it without ANSWER is any dying holder. What is special is a
-//! leader that dies right after it has sent ANSWER.
+//! For a server, a leader that dies before, during or after its work without ANSWER is like any dying holder. Only a leader
+//! that dies right after it has sent ANSWER is special.
 
 use super::asking::request_for;
 use super::holding::TRIES;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 /// How long a session lives without a call for its events. A call takes at most a third of it.
 const TTL_MS: u64 = 3_000;
 
-/// Percentage of works that fail: the leader releases the lock without an answer.
+/// Percentage of leaders with work that fails: they release the lock without an answer.
 const FAILS: u8 = 20;
 
 /// Percentage of dying leaders that send ANSWER first.
@@ -68,7 +68,7 @@ impl ByHand {
     }
 
     /// # Errors
-    /// A reply that the command does not have leaves the outcome unknown.
+    /// If the command cannot have this reply, the outcome is unknown.
     fn known<T>(&self, answer: Result<T, speech::Strange>) -> Result<T, String> {
         answer.map_err(|strange| {
             strange.report(&self.diary.journal, &self.client.name);
@@ -105,7 +105,7 @@ impl ByHand {
         }
     }
 
-    /// In this percentage of cases, if the lock is one with answers.
+    /// A new answer in this percentage of cases, if the lock is one with answers.
     fn new_answer(&mut self, hold: &Hold, of_a_hundred: u8) -> Option<(String, u64)> {
         let keep_ms = hold.keep_ms.filter(|_| self.random.is(of_a_hundred))?;
         Some((self.diary.new_answer(&hold.holder), self.random.between(keep_ms)))

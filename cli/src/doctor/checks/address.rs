@@ -1,4 +1,4 @@
-//! Whether the address is that of the whole: one node's settings would look like all there is.
+//! Whether the address names the whole setup: one node's settings would look like those of all nodes.
 
 use crate::address::Way;
 use crate::doctor::finding::Finding;

@@ -1,12 +1,12 @@
-//! Whether the servers' clocks agree. A lease is written down as the time of its end, so the next master ends it by
-//! another clock than the one that began it.
+//! Whether the servers' clocks agree. A lease is stored as the time of its end, so the next master ends it by another
+//! clock than the one that began it.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::{Clock, Node, Reading};
 use crate::shown;
 use std::time::Duration;
 
-/// More than clocks differ by that are kept right, and less than any lease.
+/// More than the difference of synchronized clocks, and less than any lease.
 const MOST_US: i64 = 500_000;
 
 pub fn look(reading: &Reading) -> Vec<Finding> {
@@ -19,7 +19,7 @@ fn clock(node: &Node) -> Option<Clock> {
     node.seen.as_ref().ok()?.clock.as_ref().ok().copied()
 }
 
-/// Their minimum difference, whatever time the replies took.
+/// Goes by the minimum difference: the uncertainty of both clocks is subtracted.
 fn compared((first, its): &(&Node, Clock), node: &Node, clock: &Clock) -> Option<Finding> {
     let ahead = clock.offset_us - its.offset_us;
     let certain = ahead.abs() - its.uncertain_us - clock.uncertain_us;

@@ -1,4 +1,4 @@
-//! Whether a cluster serves all locks, and goes on to when one of its masters fails.
+//! Whether a cluster serves all locks, and still does when one of its masters fails.
 
 use crate::address::Way;
 use crate::doctor::finding::Finding;

@@ -1,4 +1,4 @@
-//! Set-ups in which nothing is wrong, for the checks' tests to break.
+//! Setups in which nothing is wrong, for the checks' tests to break.
 
 use crate::address::Way;
 use crate::doctor::finding::Finding;

@@ -12,15 +12,15 @@ use crate::doctor::reading::{Node, Reading};
 /// The servers' maximum delay in addition to the lag, and the longest unnoticed stall.
 pub const MORE_S: u64 = 4;
 
-/// A shorter lag is not asked for: replicas report once a second, and one report may be late.
+/// The minimum lag to suggest: replicas report once a second, and one report may be late.
 const LEAST_LAG_S: u64 = 2;
 
 /// When a failover begins.
 struct Begin {
     after_ms: u64,
-    /// The server that has the setting.
+    /// The setting that decides when it begins.
     whose: &'static str,
-    /// How it is set, without the number.
+    /// The command that changes the setting, without the number.
     set: String,
 }
 
@@ -36,7 +36,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     }
 }
 
-/// When a server that is cut off has stopped granting. `None`: never, which another check reports; or unknown.
+/// Seconds after which a server that is cut off has stopped granting. `None`: never, which another check reports; or unknown.
 fn stops_after_s(node: &Node) -> Option<u64> {
     node.setting("min-replicas-to-write").filter(|count| *count > 0)?;
     Some(node.setting("min-replicas-max-lag").filter(|lag| *lag > 0)? + MORE_S)
@@ -93,7 +93,7 @@ mod tests {
             let mut reading = watched();
             set(&mut reading, 0, &[("min-replicas-max-lag", &lag.to_string())]);
             (1..3).for_each(|node| set(&mut reading, node, &[("min-replicas-max-lag", "1")]));
-            // The shortest counts.
+            // The shortest of the sentinels' times counts.
             sentinel(&mut reading, 0).0.insert("down-after-milliseconds".to_owned(), "60000".to_owned());
             sentinel(&mut reading, 2).0.insert("down-after-milliseconds".to_owned(), "60000".to_owned());
             sentinel(&mut reading, 1).0.insert("down-after-milliseconds".to_owned(), after_ms.to_string());

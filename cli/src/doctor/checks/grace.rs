@@ -5,10 +5,10 @@ use crate::doctor::reading::Reading;
 use crate::shown;
 use std::time::Duration;
 
-/// What clients of Redisson and `rlock run` take if nothing else is said.
+/// The default lease of Redisson's clients and of `rlock run`.
 const LEASE_MS: u64 = 30_000;
 
-/// What a grace that has not ended is reported as.
+/// The subject of the finding for a grace that has not ended.
 pub const RUNNING: &str = "grace";
 
 pub fn look(reading: &Reading) -> Vec<Finding> {

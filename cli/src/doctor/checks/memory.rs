@@ -1,4 +1,4 @@
-//! Whether a full server throws locks away: they are keys with a TTL, so each policy but one may.
+//! Whether a full server evicts locks: they are keys with a TTL, so every policy except one may evict them.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::Reading;

@@ -24,7 +24,7 @@ use super::reading::Reading;
 
 pub fn all(reading: &Reading) -> Vec<Finding> {
     let misdirected = address::look(reading);
-    // What else would be found is not about what the locks are on.
+    // Other findings would not be about the servers that have the locks.
     if !misdirected.is_empty() {
         return misdirected;
     }

@@ -1,5 +1,5 @@
-//! Whether each server has the module, and all the same one: a replica without it cannot grant locks when it becomes
-//! the master.
+//! Whether each server has the module, and all have the same version: a replica without the module cannot grant locks
+//! when it becomes the master.
 
 use crate::doctor::finding::Finding;
 use crate::doctor::reading::Reading;

@@ -31,7 +31,7 @@ pub fn look(reading: &Reading) -> Vec<Finding> {
     of_masters.chain(of_replicas).chain(down).collect()
 }
 
-/// What a crash costs where nothing takes the place of the one that has crashed.
+/// What a crash costs if no replica takes the place of the crashed server.
 fn alone(master: &Node) -> Finding {
     let setting = |name| master.settings().and_then(|settings| settings.text(name)).unwrap_or_default();
     let has_grace = master.setting("rlock.grace").is_some_and(|grace| grace > 0);
@@ -47,7 +47,7 @@ fn alone(master: &Node) -> Finding {
     Finding::note("replicas", &master.address, what)
 }
 
-/// Whether a master stops when it is cut off, and only then.
+/// Whether a master stops granting when it is cut off, and only then.
 fn fence(master: &Node, known: u64) -> Vec<Finding> {
     let Some(wanted) = master.setting("min-replicas-to-write") else { return Vec::new() };
     let wrong = |what: String| Finding::wrong("min-replicas-to-write", &master.address, what);
@@ -76,7 +76,7 @@ fn fence(master: &Node, known: u64) -> Vec<Finding> {
     }
 }
 
-/// A master without a fence goes on when it is cut off; so does a replica that becomes one.
+/// A master without a fence goes on granting when it is cut off; so does a replica that becomes one.
 fn switched_off(node: &Node) -> Option<Finding> {
     let zero = |name| node.setting(name) == Some(0);
     let goes_on = "a master that its replicas cannot reach goes on granting locks, which a failover gives to others";
@@ -88,7 +88,7 @@ fn switched_off(node: &Node) -> Option<Finding> {
     zero("min-replicas-max-lag").then(|| Finding::wrong("min-replicas-max-lag", &node.address, what).set(2))
 }
 
-/// As the master sees it.
+/// The replicas' links, as the master sees them.
 fn links(master: &Node, replicas: &[&Node]) -> Vec<Finding> {
     let Some(info) = master.info() else { return Vec::new() };
     let lines = || info.0.iter().filter(|(name, _)| tour::is_a_replica(name)).map(|(_, line)| line);
@@ -112,7 +112,7 @@ fn links(master: &Node, replicas: &[&Node]) -> Vec<Finding> {
     replicas.iter().filter(|replica| !replica.is_down).filter_map(|replica| state(&replica)).collect()
 }
 
-/// As the replica sees it.
+/// The link to the master, as the replica sees it.
 fn link(replica: &Node) -> Option<Finding> {
     let info = replica.info()?;
     info.text("master_link_status").filter(|status| *status != "up")?;

@@ -4,7 +4,7 @@ use crate::doctor::finding::{Finding, Level};
 use crate::doctor::reading::Reading;
 use rlock_core::words::{self, Command};
 
-/// What it takes to hold a lock and to wait for one.
+/// The commands that a client needs to hold a lock and to wait for one.
 const NEEDED: [&Command; 5] = [&words::ACQUIRE, &words::RELEASE, &words::RENEW, &words::EVENTS, &words::CANCEL];
 
 pub fn look(reading: &Reading) -> Vec<Finding> {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Where the pages say that the module lies.
+/// The path of the module on the pages.
 const INSTALLED: &str = "/usr/lib/redis/modules/librlock.so";
 
-/// Sentinels and servers check every now and then, agree, and wait for each other's news: on a busy machine this is long.
+/// Sentinels and servers check at intervals, and wait for each other to agree: on a busy machine this takes long.
 pub const PATIENCE_WITH_SERVERS: Duration = Duration::from_secs(90);
 
 /// Each check starts a process, which must not keep the servers from the processor.
@@ -31,7 +31,7 @@ impl Host {
         self.server.as_ref().unwrap()
     }
 
-    /// As `systemctl stop` and `start` do it, if it has not ended yet.
+    /// Stops it as `systemctl stop` does, unless it has ended already, and starts it again.
     pub fn restart(&mut self) {
         let mut server = self.server.take().unwrap();
         if server.is_running() {
@@ -105,7 +105,7 @@ impl Hosts {
         words
     }
 
-    /// Runs a line of a page. The first host is the one that a line names by no address.
+    /// Runs a line of a page. A line without an address is about the first host.
     pub fn typed(&self, line: &str) -> Ended {
         let first = self.all[0].port;
         let line = self.here(line).replace("redis-cli ", &format!("redis-cli -e -p {first} "));
@@ -115,7 +115,7 @@ impl Hosts {
         run(self.place.of(command))
     }
 
-    /// Repeats a line until what it leaves is right.
+    /// Repeats a line until its result is right.
     pub fn until(&self, line: &str, mut is_right: impl FnMut(&Ended) -> bool) -> Ended {
         let mut ended = None;
         wait_for_as_long_as(PATIENCE_WITH_SERVERS, line, || {

@@ -70,7 +70,7 @@ fn fences(page: &Path) -> Vec<Fence> {
     fences
 }
 
-/// The one fence of a page that is of this kind.
+/// The only fence of this kind on a page.
 pub fn fence(page: &str, kind: &str) -> String {
     let mut fences = fences(&Path::new(ROOT).join(page)).into_iter().filter(|it| it.kind == kind);
     let text = fences.next().unwrap_or_else(|| panic!("{page} has no fence {kind}")).text;

@@ -1,5 +1,5 @@
-//! The whole sets of docs/deploy.md, servers and sentinels from its own configurations: they grant locks, `rlock doctor`
-//! finds nothing wrong, and the loss of the master gives no lock a second holder.
+//! The sets of docs/deploy.md, with servers and sentinels from the page's configurations: they grant locks,
+//! `rlock doctor` finds nothing wrong, and the loss of the master gives no lock a second holder.
 
 use super::fence;
 use super::hosts::{Host, Hosts, PATIENCE_WITH_SERVERS};
@@ -11,8 +11,8 @@ pub const BLOCKS: [&str; 7] =
 
 const PAGE: &str = "docs/deploy.md";
 
-/// Sentinels do nothing for half a minute after a busy machine has kept them waiting, which is not what this is about; and
-/// the test need not wait a minute for a second failover.
+/// After a busy machine has kept sentinels waiting, they do nothing for half a minute: this test is not about that. Nor
+/// does it need to wait a minute for a second failover.
 pub const PACE: [&str; 2] = [
     "SENTINEL DEBUG info-period 500 publish-period 500 tilt-trigger 20000 tilt-period 100",
     "SENTINEL SET locks failover-timeout 3000",
@@ -66,7 +66,7 @@ fn granted_at(reply: &Reply) -> i64 {
 fn the_configuration_of_the_cluster_becomes_one_that_grants_locks() {
     let mut hosts = Hosts::new();
     for address in (7_001..=7_003).flat_map(|port| (1..=3).map(move |host| format!("10.0.0.{host}:{port}"))) {
-        // Ten thousand above a port that is free may be none.
+        // The default is the port plus 10,000, which may not be free.
         let lines = format!("{}cluster-port {}\n", fence(PAGE, "conf cluster.conf"), free_port());
         hosts.add(&address, &lines);
     }

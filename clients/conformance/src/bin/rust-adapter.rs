@@ -1,7 +1,7 @@
 //! The adapter of Rust's client.
 //!
-//! All of it is one thread, which is what a program's own code would be: `block` holds up all of it. What reads the
-//! input is no code of the program's, and has a thread of its own.
+//! The adapter runs in one thread, as a program's own code would: `block` holds up all of it. The code that reads the input
+//! is not the program's, and has a thread of its own.
 
 use rlock_bindings::{Held, Place, Settings, Terms, Wanted, acquire, adopt, word};
 use rlock_client::{Error, Guard, Locks};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
-/// A word of the protocol, what the client says of it, and why a lock is lost.
+/// A word of the protocol, the client's text, and why a lock is lost.
 type Failure = (&'static str, String, Option<&'static str>);
 type Outcome = Result<Value, Failure>;
 
@@ -25,7 +25,7 @@ struct Adapter {
     held: RefCell<HashMap<String, Guard>>,
     /// By the number of the request.
     going_on: RefCell<HashMap<u64, GoingOn>>,
-    /// How work that goes on is to end: with this value, or without one.
+    /// Ends work that goes on: with this value, or without one.
     work: RefCell<HashMap<u64, oneshot::Sender<Option<String>>>>,
 }
 
@@ -67,7 +67,7 @@ impl Drop for Working {
 }
 
 struct GoingOn {
-    /// By the word with which it is to end.
+    /// Ends the task with this word.
     end: Option<oneshot::Sender<&'static str>>,
     task: JoinHandle<()>,
 }
@@ -78,7 +78,7 @@ fn main() {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             let _ = tell.send(line);
         }
-        // Whatever is still held or waited for.
+        // Even if locks are still held or waited for.
         std::process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -120,7 +120,7 @@ impl Adapter {
         }
     }
 
-    /// What was done in the moment in which its end was wished is done.
+    /// If the request is done in the moment in which its end is asked for, its own outcome counts.
     async fn until_ended(self: &Rc<Self>, id: u64, request: &Value, ended: oneshot::Receiver<&'static str>) -> Outcome {
         let ended = async {
             match ended.await {
@@ -357,7 +357,7 @@ fn small<N: TryFrom<u64>>(request: &Value, field: &str) -> Result<Option<N>, Fai
     number.transpose().map_err(|_| mistake(request, field))
 }
 
-/// A negative time is refused here, as no `Duration` can be one.
+/// A negative time is refused here, since no `Duration` is negative.
 fn time(request: &Value, field: &str) -> Result<Option<Duration>, Failure> {
     let is_given = request.get(field).is_some();
     is_given.then(|| number(request, field).map(Duration::from_millis)).transpose()
@@ -384,7 +384,7 @@ fn wanted(request: &Value) -> Result<Wanted, Failure> {
 }
 
 fn terms(request: &Value) -> Result<Terms, Failure> {
-    // Permits and several locks have no method for it.
+    // Permits and several locks have no method for an owner.
     let can_have_owner = ["lock", "read", "write"].iter().any(|kind| request.get(kind).is_some());
     if request.get("owner").is_some() && !can_have_owner {
         return Err(mistake(request, "owner"));

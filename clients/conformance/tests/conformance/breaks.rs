@@ -42,7 +42,7 @@ pub fn places_are_kept(world: &World) {
     assert_eq!(last.receive(), rlock_testing::Reply::Nil);
 }
 
-/// Each connection is cut in the middle of the server's next reply, the grant included: it is sent again.
+/// Each connection is cut in the middle of the server's next reply, also of the grant: the grant is sent again.
 pub fn answers_that_are_cut(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     for round in 0..20 {
@@ -71,7 +71,7 @@ pub fn a_session_that_is_ended(world: &World) {
     all_ask_again(&client, &mut eye);
 }
 
-/// The same without an event so far: there is nothing to acknowledge, by which the server would notice.
+/// The same before the first event: there is no acknowledgement by which the server would notice.
 pub fn a_session_that_is_ended_before_its_first_event(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     all_ask_again(&client, &mut eye);
@@ -88,7 +88,7 @@ fn all_ask_again(client: &Adapter, eye: &mut Client) {
     until_nothing_is_left(eye, "a");
 }
 
-/// The process is suspended until its session is gone, over connections that last. When it goes on it asks again.
+/// The process is suspended until its session is gone, and its connections last. When the process goes on, it asks again.
 pub fn a_waiter_that_is_suspended(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     let waits = queue(&client, &mut eye, "a");
@@ -109,13 +109,13 @@ pub fn a_server_that_restarts_empty(world: &World) {
     let port = server.port();
     let server = server.crash().port(port).start();
     all_are_served(&client, waits);
-    // The next renewal is minutes away, and is not waited for.
+    // The client does not wait for the next renewal, which is minutes away.
     client.until_lost("held");
     fails_as("lost", &client.release("held"));
     until_nothing_is_left(&mut server.client(), "a");
 }
 
-/// In whichever order.
+/// All waits are served, in any order.
 fn all_are_served(client: &Adapter, waits: Vec<u64>) {
     std::thread::scope(|scope| {
         for (number, id) in waits.into_iter().enumerate() {
@@ -165,8 +165,8 @@ pub fn an_acquire_without_an_answer(world: &World) {
     }
 }
 
-/// A machine that vanishes delays the waiters behind it for some seconds: until its session ends, and the short lease of a
-/// grant that it did not read.
+/// A machine that vanishes delays the waiters behind it for some seconds: until its session has ended, and the short lease
+/// of a grant that it did not read.
 pub fn a_machine_that_vanishes(world: &World) {
     let (server, mut eye, network, gone) = behind_a_network(world, json!({}));
     take(&mut eye, "a");

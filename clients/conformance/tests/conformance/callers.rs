@@ -118,7 +118,7 @@ pub fn a_server_that_restarts(world: &World) {
     eye.until_waiting(1);
     let port = server.port();
     let server = server.crash().port(port).start();
-    // The next renewal is minutes away, and is not waited for.
+    // The client does not wait for the next renewal, which is minutes away.
     fails_as("lost", &leader.answer(leads));
     until_begun(&next, waits);
     let again = ask_once(&leader, "a", json!({}));
@@ -148,7 +148,7 @@ pub fn an_answer_that_is_gone_at_once(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// The answer is gone, and another leader works now: the caller waits again, for that one's answer.
+/// The answer is gone, and another leader works now: the caller waits again, for the answer of that leader.
 pub fn an_answer_that_another_leader_replaces(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     lead_by_hand(&mut eye, "a");
@@ -172,7 +172,7 @@ pub fn a_client_that_is_closed(world: &World) {
     let leads = begin_once(&client, "b", json!({}));
     ok(client.asks(json!({"do": "close"})));
     fails_as("closed", &client.answer(waits));
-    // The first is the client's word, the second the work's own.
+    // `closed` is the client's word, and `cancelled` is the work's own.
     let answer = client.answer(leads);
     let is_closed = answer.as_ref().is_err_and(|it| ["closed", "cancelled"].contains(&it.word.as_str()));
     assert!(is_closed, "{answer:?}");

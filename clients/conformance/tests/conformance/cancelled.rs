@@ -24,8 +24,8 @@ pub fn it_leaves_the_queue(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// Given up in the very moment of the grant: it is reported as held, or it is released at once. A forgotten hold would
-/// stay for as long as the lease of a wait's grant, which is longer than this waits.
+/// A wait is given up in the very moment of its grant: the client reports the hold, or releases it at once. A forgotten hold
+/// would stay for the whole lease of a wait's grant, which is longer than this scenario waits.
 pub fn in_the_moment_of_the_grant(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let mut granted = 0;
@@ -50,7 +50,7 @@ pub fn in_the_moment_of_the_grant(world: &World) {
         match client.answer(waits) {
             Ok(_) => {
                 granted += 1;
-                // Other scenarios show what comes of that.
+                // Other scenarios test the outcome of a release.
                 _ = client.release(&held);
             }
             cancelled => fails_as("cancelled", &cancelled),

@@ -9,8 +9,8 @@ const WAITS: usize = 1_000;
 const LOCKS: usize = 50;
 
 /// A thousand waits on fifty locks: all are served, by as few connections as always. The connections are those of all
-/// clients by TCP, and this process is the only one. The client acknowledges all events, though it still waits for more:
-/// the server keeps what is not acknowledged.
+/// clients by TCP, and this process is the only client. It acknowledges all events, although it still waits for more: the
+/// server keeps events that are not acknowledged.
 pub fn a_thousand_wait(world: &World) {
     let (_server, mut eye, client) = world.with_taken("for ever");
     let mut read = client.said().len();

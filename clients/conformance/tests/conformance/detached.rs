@@ -56,7 +56,7 @@ pub fn a_hold_that_is_handed_on(world: &World) {
     got_no_news_of_a_loss(&second);
 }
 
-/// The same through the same client, and there and back again.
+/// The same within one client, then to another client and back.
 pub fn a_hold_that_comes_back(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -139,8 +139,8 @@ pub fn a_text_by_hand(world: &World) {
     until_nothing_is_left(&mut eye, key);
 }
 
-/// The detached lock ends when its process has said. Meanwhile it is not renewed, whether its process goes on, closes its
-/// client or is killed; then the next waiter gets it, no sooner and no later.
+/// The detached lock ends at the time that its process has set. Until then it is not renewed, whether its process goes on,
+/// closes its client or is killed. Then the next waiter gets it, no sooner and no later.
 pub fn a_hold_that_no_process_adopts(world: &World) {
     type Then = fn(&Adapter);
     let ways: [(&str, Then); 3] = [
@@ -178,7 +178,7 @@ pub fn a_hold_of_a_process_that_is_killed(world: &World) {
     first.kill();
     wait_until("its connections end", || connections(&mut eye).len() <= world.tried.connections_max);
     ok(adopt(&second, "b", &text));
-    // With the lease of the text from now on.
+    // From now on it has the lease of the text.
     wait_within(SOON, "it has its own lease again", || eye.expiry("a") < unix_ms() + 2_001);
     until_renewed(&mut eye, "a");
     ok(second.release("b"));
@@ -226,7 +226,7 @@ pub fn a_hold_that_is_adopted_twice(world: &World) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// A hold with a fixed lease is not renewed, so it cannot be handed on. It stays what it was.
+/// A hold with a fixed lease is not renewed, so it cannot be handed on. It stays as it was.
 pub fn a_fixed_lease(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     ok(client.acquire("a", with(plain("a"), json!({"fixed": 60_000}))));
@@ -272,7 +272,7 @@ pub fn a_detach_without_an_answer(world: &World) {
 }
 
 /// The reply is lost, but the request has arrived: the lease on the server may be as short as the client has asked for. The
-/// client guarantees no more than that, and tells of the loss.
+/// client guarantees no more than that, and reports the loss.
 pub fn a_detach_that_may_have_shortened_the_lease(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({"patience": 3_000}));
     ok(client.acquire("a", leased(plain("a"), 600_000)));
@@ -304,7 +304,7 @@ pub fn an_adoption_without_an_answer(world: &World) {
 pub fn an_adoption_over_a_slow_network(world: &World) {
     let (server, mut eye, network, second) = behind_a_network(world, json!({}));
     let first = world.client_of(&server);
-    // So that the connection is there.
+    // This opens the connection.
     ok(second.acquire("before", plain("before")));
     ok(first.acquire("a", leased(plain("a"), 4_000)));
     let text = text_of(&first, "a", json!({}));
@@ -327,7 +327,7 @@ pub fn an_adopted_hold_that_is_overwritten(world: &World) {
     is_lost_by("overwritten", &second.release("b"));
 }
 
-/// The server restarts without its data: the next renewal is minutes away, and is not waited for.
+/// The server restarts without its data: the client does not wait for the next renewal, which is minutes away.
 pub fn an_adopted_hold_that_is_forgotten(world: &World) {
     let (server, _eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -339,7 +339,7 @@ pub fn an_adopted_hold_that_is_forgotten(world: &World) {
     is_reported_lost_by("not-held", &second, "b");
 }
 
-/// What is not such a text is refused, and nothing is sent.
+/// Any other text is refused, and nothing is sent.
 pub fn texts_that_are_refused(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let many = (0..65).map(|name| format!("/{name}")).collect::<String>();

@@ -1,4 +1,4 @@
-//! How clients and processes end: what they had, others get.
+//! How clients and processes end: other clients get what they had.
 
 use crate::load::{assert_within, wait_within};
 use crate::world::*;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// After this time an unattended session is gone.
 const SESSION: Duration = Duration::from_secs(3);
 
-/// A client that is closed leaves nothing, and the server has heard of that when it is said.
+/// A client that is closed leaves nothing. When it reports its end, the server knows of it already.
 pub fn a_client_that_is_closed(world: &World) {
     let (_server, mut eye, client) = world.with_taken("a");
     for key in ["x", "y", "z"] {
@@ -40,7 +40,7 @@ pub fn a_process_that_ends(world: &World) {
     wait_within(SESSION + SOON, "it waits no more", || eye.figure("waiters") == 0);
 }
 
-/// A process dies while it holds: the next one has the lock when the lease ends, and not before.
+/// A process dies while it holds: the next one gets the lock when the lease ends, and not before.
 pub fn a_holder_that_dies(world: &World) {
     let (server, mut eye, holder) = world.with_client();
     let next = world.client_of(&server);

@@ -1,4 +1,4 @@
-//! What bad servers and bad settings come to: one word, soon, and no noise.
+//! What callers get from bad servers and bad settings: one word, soon, and no noise.
 
 use crate::load::assert_within;
 use crate::world::*;
@@ -10,13 +10,13 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// As many lines as a client may write about an error that stays. One that asks again without a pause has thousands.
+/// How many lines a client may write about an error that stays. A client that asks again without a pause writes thousands.
 const COMPLAINTS_MAX: usize = 20;
 
 const PATIENCE_MS: u64 = 1_000;
 
-/// A client may say it when it is opened, or when it is first used. Also, when it was asked: how long its language takes
-/// to start is not its own.
+/// The refusal comes when the client is opened, or when it is first used. The time counts from the question: how long its
+/// language takes to start is not the client's own time.
 fn refusal(world: &World, place: Value) -> (Adapter, Failure, Instant) {
     let client = world.tried.start();
     let _ = client.asks(json!({"do": "block", "for": 0}));
@@ -64,13 +64,13 @@ pub fn a_right_that_is_taken_away(world: &World) {
     is_quiet(&client);
 }
 
-/// It stays as it is for some seconds, and little is said about that.
+/// Nothing changes for some seconds, and the client writes little about that.
 fn is_quiet(client: &Adapter) {
     thread::sleep(Duration::from_secs(3));
     assert!(client.complaints() <= COMPLAINTS_MAX, "{} lines", client.complaints());
 }
 
-/// The server is gone, while the client holds and waits: it goes on trying, and writes no novel.
+/// The server is gone, while the client holds and waits: the client goes on trying, and writes little.
 pub fn a_server_that_is_gone_makes_no_noise(world: &World) {
     let (server, mut eye, client) = world.with_taken("a");
     ok(client.acquire("b", plain("b")));
@@ -162,7 +162,7 @@ pub fn no_server_at_all(world: &World) {
     }
 }
 
-/// To whatever they hear. Returns the port.
+/// A server that says this to whatever it hears. Returns its port.
 fn server_that_says(words: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -14,7 +14,7 @@ const LEASE_MS: u64 = 8_000;
 /// Longer than clients take to find the new master.
 const GRACE_MS: u64 = 15_000;
 
-/// A failover, then a grace, then whatever is left of a wait.
+/// A failover, then a grace, then the rest of a wait.
 const FAILOVER: Duration = Duration::from_secs(60);
 
 /// Each lock is at the node that has its slot, and is waited for there.
@@ -55,7 +55,7 @@ pub fn a_lock_that_is_known_to_the_new_master(world: &World) {
     fails_over(world, true);
 }
 
-/// The replica lacks the lock, and its holder, which is suspended, does not learn of it. The waiter gets the lock when the
+/// The replica lacks the lock, and the holder is suspended, so it does not learn of that. The waiter gets the lock when the
 /// holder can no longer believe in it.
 pub fn a_lock_that_is_forgotten(world: &World) {
     fails_over(world, false);
@@ -153,8 +153,8 @@ fn fails_over(world: &World, is_known: bool) {
     until_nothing_is_left(&mut eye, "a");
 }
 
-/// Looks at both until the second one has it. The first one gives it back, if it still has it when nothing keeps
-/// another from getting it.
+/// Checks both clients until the second one has the lock. The first one releases the lock if it still has it when nothing
+/// keeps the second one from getting it.
 fn believes_until_another_does(first: &Adapter, second: &Adapter, waits: u64, eye: &mut Client) {
     let is_granted = || second.said().iter().any(|it| matches!(&it.what, Saying::Answer { id, .. } if *id == waits));
     let deadline = Instant::now() + FAILOVER;

@@ -83,7 +83,7 @@ pub fn work_that_is_given_up(world: &World) {
 pub fn a_leader_that_is_killed_before_its_work(world: &World) {
     let (server, mut eye, network, leader) = behind_a_network(world, json!({}));
     let next = world.client_of(&server);
-    // So that the connection is there.
+    // This opens the connection.
     ok(leader.acquire("before", with(plain("before"), short_lease())));
     network.obey(Order::Lose(Sender::Server));
     let leads = ask_once(&leader, "a", short_lease());

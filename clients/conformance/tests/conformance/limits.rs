@@ -1,4 +1,4 @@
-//! A time limit is one for all of it, however the server is.
+//! One time limit covers everything, whatever state the server is in.
 
 use crate::load::assert_within;
 use crate::world::*;
@@ -21,8 +21,8 @@ pub fn a_limit_is_kept(world: &World) {
     }
 }
 
-/// The limit is one for everything: a suspended server does not lengthen it. What the request has caused until then is
-/// taken back.
+/// One limit covers everything: a suspended server does not lengthen it. The client takes back what the request has caused
+/// until then.
 pub fn a_limit_is_kept_on_a_frozen_server(world: &World) {
     let (server, mut eye, client) = world.with_client();
     ok(client.acquire("a", plain("a")));

@@ -1,7 +1,7 @@
-//! How late this machine lets its sleepers wake.
+//! How late this machine wakes sleeping threads.
 //!
 //! Work that is due at a time needs some processes in turn, and each may have to wait for a processor. So each
-//! bound is allowed a few times what a sleeper was late meanwhile; on a quiet machine that is next to nothing.
+//! bound grows by a few times the lateness of a sleeper meanwhile; on a quiet machine that is next to nothing.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(5);
 
-/// The client's own threads, its program's, and the one that reads what the program says.
+/// The client's own threads, its program's threads, and the thread that reads what the program says.
 const PROCESSES: u32 = 3;
 
-/// How late, on a machine that is not, anything may be: for languages that start, collect garbage, compile.
+/// How late anything may be on a machine that is not late: languages start, collect garbage, compile.
 const LATENESS: Duration = Duration::from_millis(250);
 
 /// When a nap ended, and how late that was.
@@ -38,7 +38,7 @@ pub fn watch() {
     LazyLock::force(&NAPS);
 }
 
-/// By how much later than its time something may be that began then.
+/// How late something that began at that time may be.
 pub fn lateness_since(begin: Instant) -> Duration {
     let naps = NAPS.lock().unwrap_or_else(PoisonError::into_inner);
     let worst = naps.iter().filter(|(end, _)| *end >= begin).map(|(_, late)| *late).max();
@@ -46,7 +46,7 @@ pub fn lateness_since(begin: Instant) -> Duration {
 }
 
 /// # Panics
-/// If it was not done within the limit, except for this machine's lateness.
+/// If it took longer than the limit and this machine's lateness together.
 pub fn assert_within(what: &str, begin: Instant, limit: Duration, end: Instant) {
     let (took, late) = (end.saturating_duration_since(begin), lateness_since(begin));
     assert!(took <= limit + late, "{what}: it took {took:?}, and not {limit:?}, where {late:?} may be added");
@@ -55,7 +55,7 @@ pub fn assert_within(what: &str, begin: Instant, limit: Duration, end: Instant) 
 /// Polls until the condition holds.
 ///
 /// # Panics
-/// If it does not within the limit, except for this machine's lateness.
+/// If it does not hold within the limit and this machine's lateness together.
 pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {

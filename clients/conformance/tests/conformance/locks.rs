@@ -6,8 +6,8 @@ use rlock_testing::{unix_ms, wait_until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// A lock is Redisson's hash, with this holder and its lease; others find it taken, the same client too, since each
-/// hold without an owner is a holder of its own. After the release it is gone, and the next holder's.
+/// A lock is Redisson's hash, with this holder and its lease. Others find it taken, and the same client does too, since each
+/// hold without an owner has a holder of its own. After the release the lock is gone, and the next holder gets it.
 pub fn one_holds(world: &World) {
     let (server, mut eye, first) = world.with_client();
     let second = world.client_of(&server);
@@ -46,7 +46,7 @@ pub fn a_release_hands_over(world: &World) {
     ok(first.release("a"));
     let granted = ok(second.answer(waits));
     assert_eq!(eye.hash("orders:42"), [(granted["holder"].as_str().unwrap().to_owned(), "1".to_owned())]);
-    // What a wait is granted may be short at first: it is made longer while it is held.
+    // The lease of a wait's grant may be short at first: it is made longer while the lock is held.
     wait_until("it has the lease that is wanted", || eye.expiry("orders:42") > unix_ms() + 5_000);
     ok(second.release("b"));
     ok(first.answer(third));
@@ -94,7 +94,7 @@ pub fn permits_are_limited(world: &World) {
     assert!(!exists(&mut eye, "gpu"));
 }
 
-/// Of several locks all are taken or none, also after a wait.
+/// Several locks are taken all or none, also after a wait.
 pub fn several_are_all_or_none(world: &World) {
     let (_server, mut eye, client) = world.with_taken("{x}:2");
     let both = || json!({"all": ["{x}:1", "{x}:2"]});
@@ -163,7 +163,7 @@ pub fn tokens_grow(world: &World) {
     }
 }
 
-/// Of several locks each has its own, in the order in which they were wanted.
+/// Each of several locks has its own token, in the order in which the locks were wanted.
 pub fn tokens_of_several(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     for key in ["{t}:1", "{t}:1", "{t}:2"] {

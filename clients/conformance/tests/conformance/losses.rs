@@ -1,5 +1,5 @@
-//! What is held is kept for as long as possible. When it is no longer guaranteed, the program learns of it, before the server
-//! could grant it to another holder.
+//! A hold is kept for as long as possible. When it is no longer guaranteed, the program learns of that before the server
+//! could grant the lock to another holder.
 
 use crate::load::assert_within;
 use crate::world::*;
@@ -9,7 +9,7 @@ use rlock_testing::{Client, Server, unix_ms, wait_until};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// A network before a server, and a client that gets there by it alone.
+/// A network in front of a server, and a client that reaches the server only through the network.
 pub fn behind_a_network(world: &World, settings: Value) -> (Server, Client, Proxy, Adapter) {
     let (server, eye) = Server::with_client();
     let network = Proxy::start().expect("a port and a thread");
@@ -18,8 +18,8 @@ pub fn behind_a_network(world: &World, settings: Value) -> (Server, Client, Prox
     (server, eye, network, client)
 }
 
-/// A short lease is kept while all code of the program's own is held up for three times as long. It is as short as a
-/// busy machine lets it be.
+/// A short lease is kept while all of the program's own code is held up for three times as long. The lease is as short as a
+/// busy machine allows.
 pub fn a_program_that_is_held_up_keeps_its_lock(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let held = ok(client.acquire("a", with(plain("a"), json!({"lease": 2_000}))));
@@ -94,7 +94,7 @@ pub fn a_network_that_loses_requests(world: &World) {
     until_lost_by(end, &client);
 }
 
-/// Renewals arrive, but their replies do not: so the lease counts as over by the last reply that came.
+/// Renewals arrive, but their replies do not: so the end of the lease counts from the last reply that came.
 pub fn a_network_that_loses_answers(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     ok(client.acquire("a", with(plain("a"), json!({"lease": 3_000}))));
@@ -117,12 +117,12 @@ pub fn a_slow_network_and_a_fixed_lease(world: &World) {
 
 fn late_answers(world: &World, lease: Value) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
-    // So that the connection is there.
+    // This opens the connection.
     ok(client.acquire("before", plain("a")));
     ok(client.release("before"));
     network.obey(Order::Delay(Sender::Server, Duration::from_secs(1)));
     ok(client.acquire("a", with(plain("a"), lease)));
-    // Through two renewals, if there are any, and then until it is lost, as nothing is heard of the client any more.
+    // Through two renewals, if there are any. Then the server hears nothing from the client any more, until the lock is lost.
     let (renewed, mut is_cut_off) = (Instant::now() + Duration::from_secs(4), false);
     guarantees_no_more_than(&client, "a", || {
         if !is_cut_off && Instant::now() > renewed {
@@ -134,8 +134,8 @@ fn late_answers(world: &World, lease: Value) {
     client.until_lost("a");
 }
 
-/// The same for a grant after a wait: the client does not know its time. Nothing arrives from the client any more, so no
-/// renewal can make up for it.
+/// The same for a grant after a wait: the client does not know when it was made. Nothing arrives from the client any more, so
+/// no renewal can make up for it.
 pub fn a_grant_that_arrives_late(world: &World) {
     let (_server, mut eye, network, client) = behind_a_network(world, json!({}));
     take(&mut eye, "a");
@@ -150,8 +150,8 @@ pub fn a_grant_that_arrives_late(world: &World) {
     client.until_lost("a");
 }
 
-/// The process is suspended for longer than its lease, and another holder gets the lock. When it goes on it knows, and
-/// the work that ran under another lock is stopped.
+/// The process is suspended for longer than its lease, and another holder gets the lock. When it goes on, it knows
+/// of the loss, and the work that ran under another lock is stopped.
 pub fn a_process_that_is_suspended(world: &World) {
     let (server, mut eye, client) = world.with_client();
     let other = world.client_of(&server);
@@ -179,7 +179,7 @@ pub fn a_process_that_is_suspended(world: &World) {
     ok(other.release("a"));
 }
 
-/// Work runs under a lock, with its token, and gives it back when it is done.
+/// Work runs under a lock, with its token, and the lock is released when the work is done.
 pub fn work_that_is_done(world: &World) {
     let (_server, mut eye, client) = world.with_client();
     let work = client.ask(json!({"do": "run", "held": "a", "lock": "a", "fenced": true}));
@@ -206,8 +206,8 @@ pub fn work_that_is_stopped(world: &World) {
 }
 
 /// Work ended while its lease was still guaranteed, and the release gets no answer: its connection breaks, or the server
-/// is frozen. The work was protected and succeeds, and the release goes on in the background. Only if the server says
-/// that the lock is not held, it is lost.
+/// is frozen. The work was protected and succeeds, and the release goes on in the background. The lock is lost only if
+/// the server says that it is not held.
 pub fn work_that_ends_in_doubt(world: &World) {
     let (server, mut eye, network, client) = behind_a_network(world, json!({"patience": 500}));
     let finish = |work| ok(client.asks(json!({"do": "finish", "of": work})));

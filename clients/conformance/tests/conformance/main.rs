@@ -30,10 +30,10 @@ mod world;
 use libtest_mimic::{Arguments, Trial};
 use world::{Tried, World};
 
-/// What clients lack, in alphabetical order: requests and fields of the protocol. And the maximum of connections to a server.
-/// A client that is not listed has everything, by three.
+/// For a client: the requests and fields of the protocol that it lacks, in alphabetical order, and its maximum of connections
+/// to a server. A client that is not listed lacks nothing, and has at most three connections.
 const KNOWN: &[(&str, &[&str], usize)] = &[
-    // By Redisson, which has none of these, reports no end of a fixed lease, and has a pool of up to 64 connections.
+    // Redisson has none of these, reports no end of a fixed lease, and has a pool of up to 64 connections.
     ("java", &["fixed", "max_waiters", "owner", "replicas", "tokens"], 70),
 ];
 
@@ -190,7 +190,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     locks::too_few_replicas ["replicas"];
 };
 
-/// Tried once, on all clients together: those that have what is needed.
+/// Tried once, on all clients together that have what is needed.
 const TOGETHER: &[Scenario] = scenarios! {
     order::all_languages_wait_in_one_queue;
     order::all_languages_get_one_value;
@@ -209,7 +209,7 @@ fn main() {
     let mut all: Vec<_> = lines.map(tried).collect();
     let asked_for = all.len();
     if all.iter().all(|it| it.name != "rust") {
-        // It waits with the others in their queue.
+        // Rust's client waits with the others in their queue.
         all.push(tried(&rust));
     }
     // For as long as this process lives.

@@ -1,4 +1,4 @@
-//! `once`: of all callers of a key one works, and all get its value.
+//! `once`: one of all callers of a key works, and all get its value.
 
 use crate::load::{assert_within, wait_within};
 use crate::world::*;
@@ -73,7 +73,7 @@ pub fn a_value_that_expires(world: &World) {
     is_given("second", client.answer(leads));
 }
 
-/// When the value is forgotten, the next caller works. To forget what is not there is no error.
+/// When the value is forgotten, the next caller works. To forget a value that is not there is no error.
 pub fn a_value_that_is_forgotten(world: &World) {
     let (server, mut eye, client) = world.with_client();
     let second = world.client_of(&server);
@@ -147,7 +147,7 @@ fn nine_are_busy(client: &rlock_conformance::Adapter) {
 /// The first caller of the process and nine more: their own work never begins.
 fn all_are_given(value: &str, client: &rlock_conformance::Adapter, first: u64, finish: impl FnOnce()) {
     let others: Vec<_> = (0..9).map(|_| ask_once(client, "a", json!({}))).collect();
-    // So that they were read before.
+    // When this is answered, the adapter has read the requests before it.
     ok(client.asks(json!({"do": "block", "for": 0})));
     finish();
     is_given(value, client.answer(first));

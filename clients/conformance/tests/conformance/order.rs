@@ -91,7 +91,7 @@ pub fn a_thousand_callers_of_one_value(world: &World) {
         is_given("value", client.answer(id));
         assert!(!has_begun(client, id));
     }
-    // To try, to wait, and to get the value of its event.
+    // Each asks to try, to wait, and to get the value when its event has come.
     let most = 3 * clients.len() as u64;
     assert!(calls(&mut eye, "rlock.once") <= most, "{} requests", calls(&mut eye, "rlock.once"));
 }

@@ -1,4 +1,4 @@
-//! What scenarios have in common: the client that is tried, and how servers are looked at behind its back.
+//! What scenarios share: the client that is tried, and checks of servers behind its back.
 
 use crate::load::wait_within;
 use rlock_conformance::{Adapter, Answer, Said, Saying};
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// More than anything takes for which there is nothing to wait.
+/// Longer than anything takes that has nothing to wait for.
 pub const SOON: Duration = Duration::from_secs(2);
 
 /// Times are reported in whole ms, which are rounded here and there.
 const ROUNDED_MS: i64 = 3;
 
-/// A client: what it is called, how its adapter is started, and what it has not.
+/// A client: its name, how its adapter is started, and what it lacks.
 pub struct Tried {
     pub name: String,
     pub command: String,
@@ -23,7 +23,7 @@ pub struct Tried {
 
 pub struct World<'a> {
     pub tried: &'a Tried,
-    /// That one among them.
+    /// All clients, with `tried` among them.
     pub all: &'a [Tried],
 }
 
@@ -83,7 +83,7 @@ pub fn plain(name: &str) -> Value {
     json!({"lock": name})
 }
 
-/// With more fields.
+/// The request with more fields.
 pub fn with(mut lock: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else { panic!("fields are an object") };
     lock.as_object_mut().expect("a lock is an object").extend(fields);
@@ -98,13 +98,13 @@ pub fn fails_as(word: &str, answer: &Answer) {
     assert!(answer.as_ref().is_err_and(|failure| failure.word == word), "not {word}: {answer:?}");
 }
 
-/// It is lost for this reason.
+/// Checks that the lock is lost for this reason.
 pub fn is_lost_by(reason: &str, answer: &Answer) {
     fails_as("lost", answer);
     assert_eq!(answer.as_ref().err().and_then(|failure| failure.reason.as_deref()), Some(reason), "{answer:?}");
 }
 
-/// The same, by the news.
+/// The same, by the news of the loss.
 pub fn is_reported_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     let said = client.until_lost(held);
     let Saying::Lost { reason: actual, .. } = &said.what else { unreachable!() };
@@ -112,7 +112,7 @@ pub fn is_reported_lost_by(reason: &str, client: &Adapter, held: &str) -> Said {
     said
 }
 
-/// So long the suite's callers of `once` want a value to be kept: longer than any scenario.
+/// For how long the suite's callers of `once` want a value to be kept: longer than any scenario.
 pub const KEEP_MS: u64 = 600_000;
 
 /// Asks for the value of this key, and returns the request's number. The fields may name another `keep`.
@@ -120,7 +120,7 @@ pub fn ask_once(client: &Adapter, key: &str, fields: Value) -> u64 {
     client.ask(with(json!({"do": "once", "once": key, "keep": KEEP_MS}), fields))
 }
 
-/// Until the work of that request has begun.
+/// Waits until the work of that request has begun.
 pub fn until_begun(client: &Adapter, id: u64) -> Said {
     client.until_turned(rlock_testing::PATIENCE, id, 1)
 }
@@ -130,19 +130,19 @@ pub fn has_begun(client: &Adapter, id: u64) -> bool {
     !client.turns(id).is_empty()
 }
 
-/// Asks for the value of this key, until the work has begun. Returns the request's number.
+/// Asks for the value of this key, and waits until the work has begun. Returns the request's number.
 pub fn begin_once(client: &Adapter, key: &str, fields: Value) -> u64 {
     let id = ask_once(client, key, fields);
     until_begun(client, id);
     id
 }
 
-/// Ends the work of that request, that of `once` with this value.
+/// Ends the work of that request. Work of `once` ends with this value.
 pub fn finish(client: &Adapter, id: u64, value: &str) {
     ok(client.asks(json!({"do": "finish", "of": id, "value": value})));
 }
 
-/// The request is answered with this value.
+/// Checks that the request is answered with this value.
 pub fn is_given(value: &str, answer: Answer) {
     assert_eq!(ok(answer), json!({"value": value}));
 }
@@ -189,13 +189,13 @@ pub fn exists(eye: &mut Client, key: &str) -> bool {
     eye.run(&["EXISTS", key]).as_int() == 1
 }
 
-/// Waits until it has neither holder nor waiter.
+/// Waits until the key has neither holder nor waiter.
 pub fn until_nothing_is_left(eye: &mut Client, key: &str) {
     let nothing_is_left = || eye.figure("waiters") == 0 && !exists(eye, key);
     wait_within(SOON, &format!("nobody holds {key} or waits"), nothing_is_left);
 }
 
-/// Right after a renewal. Returns when the lease ends.
+/// Waits until right after a renewal. Returns the time at which the lease ends.
 pub fn until_renewed(eye: &mut Client, key: &str) -> i64 {
     let before = eye.expiry(key);
     wait_until("it is renewed", || {
@@ -213,7 +213,7 @@ pub fn connections(eye: &mut Client) -> Vec<String> {
     by_tcp.filter_map(|line| line.split([' ', '=']).nth(1)).map(str::to_owned).collect()
 }
 
-/// Kills all of them.
+/// Kills all connections of clients.
 pub fn kill_connections(eye: &mut Client) {
     let killed = connections(eye);
     for id in &killed {
@@ -231,7 +231,7 @@ pub fn end_sessions(eye: &mut Client) {
     }
 }
 
-/// Waits until the lock goes from this holder after its process has died. Returns when its lease has ended.
+/// Waits until a holder no longer has the lock after its process has died. Returns the time at which its lease ended.
 pub fn until_lock_goes_from(eye: &mut Client, key: &str, holder: &str) -> i64 {
     // A request that the process has sent last may still make the lease longer.
     let mut end = 0;
@@ -249,20 +249,20 @@ pub fn until_attended(eye: &mut Client) {
     wait_until("no waiter is passed over", || eye.figure("sessions_unattended") == 0);
 }
 
-/// The loss was reported before that. Until then a release may find it held, and that is a proof.
+/// Waits for the lease's end on the server. The loss is reported before that, and a release may still prove that it is held.
 pub fn until_past(end: i64) {
     wait_until("the lease has ended on the server", || unix_ms() > end);
 }
 
-/// Checks again and again until it is lost. All the while it must not be guaranteed after its end on the server, which is
-/// looked up in between, and is in the past where the key is gone. An end only gets later while there is a holder, so each
-/// check is judged by the end of after it.
+/// Checks again and again until the hold is lost. Until then it must never be guaranteed beyond its end on the server, which
+/// is read after each check, and is in the past if the key is gone. An end only gets later while there is a holder, so the
+/// end that is read after a check judges that check.
 pub fn guarantees_no_more_than(adapter: &Adapter, held: &str, mut end: impl FnMut() -> i64) {
     let deadline = Instant::now() + rlock_testing::PATIENCE;
     loop {
         let (mut look, mut end) = (adapter.look(held), end());
         if end < 0 {
-            // It may have gone since.
+            // The key may have gone since the check.
             (end, look) = (look.asked_at_unix_ms, adapter.look(held));
         }
         if look.is_lost {

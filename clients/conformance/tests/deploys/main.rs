@@ -1,5 +1,5 @@
-//! A deploy hands a lock over at once: the program of each language that gets SIGTERM releases what it holds, and the one
-//! that waits for it has the lock within 100 ms.
+//! A deploy hands a lock over at once: the program of each language that gets SIGTERM releases what it holds, and the program
+//! that waits for the lock has it within 100 ms.
 //!
 //! - `RLOCK_DEPLOYS`: the programs, as `name=command`, one on each line or with semicolons between them
 //! - `RLOCK_DEPLOY_ROUNDS`: how many deploys of each; 100 if it is not set
@@ -22,7 +22,7 @@ const KEY: &str = "reports";
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // One at a time: this is about time.
+    // One at a time, since delays are measured.
     arguments.test_threads = Some(1);
     let rounds = std::env::var("RLOCK_DEPLOY_ROUNDS").map_or(100, |rounds| rounds.parse().expect("a number of rounds"));
     let given = std::env::var("RLOCK_DEPLOYS").unwrap_or_default();
@@ -119,7 +119,7 @@ impl Program {
         Self { process, held }
     }
 
-    /// Looks at something all the while.
+    /// Calls `look` all the while.
     fn until_held(&self, mut look: impl FnMut()) -> Instant {
         let deadline = Instant::now() + PATIENCE;
         loop {

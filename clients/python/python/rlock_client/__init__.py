@@ -80,11 +80,11 @@ class Held(HeldBase["Locks"]):
         self._release(None)
 
     def detach(self, within: Time | None = None) -> str:
-        """Hands it on to another process: returns the text by which `Locks.adopt` goes on with it there.
+        """Hands the lock on to another process: returns the text with which that process calls `Locks.adopt`.
 
-        The lock stays held on the server, and nothing renews it until it is adopted. That must happen `within` this time; by
-        default, within the length of its lease. The text is as secret as a holder's name: it is enough to release the lock.
-        If this fails, and not with Lost, it is still held here.
+        The lock stays held on the server, and nothing renews it until it is adopted. It must be adopted `within` this time,
+        by default the length of its lease. The text is as secret as a holder's name: it is enough to release the lock.
+        If this fails with an error other than Lost, the lock is still held here.
         """
         text = _green.wait(self._hold.detach(_settings.seconds(within)))
         assert isinstance(text, str)
@@ -95,7 +95,7 @@ class Held(HeldBase["Locks"]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.remaining or self.lost:  # otherwise it was released within
+        if self.remaining or self.lost:  # otherwise the body released it
             failure = None
             try:
                 self._release(self._locks._answer)
@@ -135,18 +135,18 @@ class Lock(LockBase["Locks", Held]):
     __doc__ = LockBase.__doc__
 
     def acquire(self) -> Held:
-        """Waits for the lock, for as long as `wait` says. Then raises Busy."""
+        """Waits for the lock. Raises Busy if it was not free within `wait`."""
         return self._acquire(self.wait)
 
     def try_acquire(self) -> Held | None:
-        """Acquires the lock without waiting. None: another client has it, or waits for it."""
+        """Acquires the lock without waiting. Returns None if another client has it or waits for it."""
         try:
             return self._acquire(0)
         except Busy:
             return None
 
     def release(self) -> None:
-        """Releases what this thread acquired last through this object, as `Held.release` does."""
+        """Releases the lock that this thread acquired last through this object, as `Held.release` does."""
         self._last(threading.get_ident()).release()
 
     def locked(self) -> bool:
@@ -170,8 +170,8 @@ class Lock(LockBase["Locks", Held]):
 
 
 class Locks(LocksBase[Lock]):
-    """The locks of one server, one cluster or one master with its replicas. A program needs one, which connects when the
-    first lock is asked for, and again in each forked process."""
+    """The locks of one server, one cluster or one master with its replicas. A program needs one `Locks`. It connects
+    when the first lock is asked for, and again in each forked process."""
 
     _makes = Lock
 
@@ -197,11 +197,11 @@ class Locks(LocksBase[Lock]):
     ) -> None:
         """Runs `work(held)` while holding the lock, over and over, until `stop` is set or the work raises an error.
 
-        Of all programs that call this one leads at a time. Each turn waits for the lock, runs the work, and releases the
-        lock; the next turn waits behind the others. A lost lock and an unavailable server are waited out.
+        Of all programs that call this, one leads at a time. Each turn waits for the lock, runs the work, and releases the
+        lock; the next turn waits behind the others. After a loss or an outage of the server, it pauses and tries again.
 
-        Nothing can stop a thread: work that takes long calls `held.check()` between its steps, which raises Lost once the
-        lock is lost, and returns when `stop` is set. The options are those of `lock`.
+        Nothing can stop a thread. So long work calls `held.check()` between its steps, which raises Lost once the lock is
+        lost, and returns when `stop` is set. The options are those of `lock`.
         """
         stop = stop or threading.Event()
         lock = self.lock(name, lease=lease, fenced=fenced, replicas=replicas)
@@ -221,11 +221,11 @@ class Locks(LocksBase[Lock]):
                 stop.wait(pause)
 
     def once(self, name: Name, work: Callable[[Held], T], **terms: Unpack[OnceTerms]) -> T:
-        """The value of that name. If there is none, one caller of all programs runs `work(held)`, which returns it, and all
-        others wait for it. The threads of this program share one request.
+        """Returns the value of that name. If there is none, one caller of all programs runs `work(held)`, which returns the
+        value, and all other callers wait for it. The threads of this program share one request.
 
-        The work runs under a lock of that name. If it raises, or the lock is lost, only its own caller gets the error, nothing
-        is stored, and the next caller runs its own work. Nothing can stop a thread: work that takes long calls `held.check()`
+        The work runs under a lock of that name. If it raises, or the lock is lost, only its own caller gets the error,
+        nothing is stored, and the next caller runs its own work. Nothing can stop a thread: long work calls `held.check()`
         between its steps.
         """
         as_json = terms.get("json", False)
@@ -261,11 +261,11 @@ class Locks(LocksBase[Lock]):
         _green.wait(self._client.forget(self.lock(name)))
 
     def adopt(self, text: str) -> Held:
-        """Goes on with a lock that another process has detached, as if it had been acquired here. Raises Lost if it is not
-        held any more.
+        """Takes over a lock that another process has detached, as if it had been acquired here. Raises Lost if the lock is
+        no longer held.
 
-        The same text can be adopted twice: then both processes hold the lock by the same name, and a release by one is a loss
-        for the other.
+        The same text can be adopted twice: then both processes hold the lock under the same name, and if one releases it,
+        the other one loses it.
         """
         hold = _green.wait(self._adopting(text))
         assert isinstance(hold, Hold)
@@ -296,12 +296,12 @@ def exit_on_sigterm() -> None:
 
 
 _listening: tuple[int, Turns] | None = None
-# What parent processes have, into which a forked one must not look.
+# The listeners of parent processes, kept here because a forked process must not touch them.
 _of_parents: list[tuple[int, Turns]] = []
 
 
 def _listener() -> Turns:
-    """What the thread reads that notices losses. Each process has its own."""
+    """The turns that the thread for losses reads. Each process has its own."""
     global _listening
     if _listening is None or _listening[0] != os.getpid():
         if _listening is not None:

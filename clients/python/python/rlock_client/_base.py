@@ -1,4 +1,4 @@
-"""What the synchronous client and that of asyncio have in common: everything but how they wait."""
+"""What the synchronous client and the asyncio client share: everything except how they wait."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ LocksT = TypeVar("LocksT", bound="LocksBase[Any]")
 EnteredT = TypeVar("EnteredT")
 
 _logger = logging.getLogger("rlock_client")
-# Those for which the interpreter's end is to be tidy.
+# Clients to stop and close when the interpreter ends.
 _open: weakref.WeakSet[LocksBase[Any]] = weakref.WeakSet()
-# What no part of the program refers to any more, and which stays held.
+# Holds that the program no longer refers to. They stay held.
 _abandoned: deque[HeldBase[Any]] = deque()
 _AT_EXIT = 2.0
-# How long the client waits for an answer, if nothing else is said.
+# How long the client waits for an answer by default.
 _ANSWER = 3.0
-# What the native part says of what was held then.
+# The native part's reason for a hold that ended because its client was closed.
 _CLOSED = "the client was closed"
 
 
 class Stopped(LockError):
-    """The wait was ended by the event of `lead`, which ends with it."""
+    """The `stop` event of `lead` ended the wait, and `lead` ends with it."""
 
 
 class LocksBase(Generic[LockT]):
@@ -161,7 +161,7 @@ class LocksBase(Generic[LockT]):
         return self._client.once(lock, _settings.seconds(keep), lock.wait)
 
     def _adopting(self, text: str) -> Call:
-        """Its key begins at the seventh part of the text."""
+        """The lock's keys begin at the seventh part of the text."""
         return self._client.adopt(", ".join(map(unquote, text.split("/")[6:])), text)
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class LocksBase(Generic[LockT]):
 
 
 class LockBase(Generic[LocksT, EnteredT]):
-    """A lock, and how it is to be held. Nothing is sent before it is acquired; that can be done any number of times, also by
+    """A lock, and how to acquire it. Nothing is sent before it is acquired. It can be acquired any number of times, also by
     several threads or tasks at once."""
 
     def __init__(
@@ -196,9 +196,9 @@ class LockBase(Generic[LocksT, EnteredT]):
         self.fixed, self.fenced, self.owner, self.max_waiters = fixed, fenced, owner, max_waiters
         count, within = replicas if isinstance(replicas, tuple) else (replicas, 1.0)
         self.replicas = None if count is None else (count, _settings.seconds(within))
-        # Set, it ends the waits of `acquire` with `Stopped`.
+        # If this event is set, a wait of `acquire` ends with `Stopped`.
         self._stop: threading.Event | None = None
-        # What was acquired through this object, and by which thread or task.
+        # The holds that were acquired through this object, and by which thread or task.
         self._held: dict[HeldBase[Any], object] = {}
         self._entered: list[tuple[object, EnteredT]] = []
 
@@ -209,7 +209,7 @@ class LockBase(Generic[LocksT, EnteredT]):
         return f"<{type(self).__name__} {self.kind}: {', '.join(shown)}>"
 
     def _keeps(self, held: HeldBase[Any], who: object) -> None:
-        """Remembers it for `release`, and forgets old ones that were lost and never released."""
+        """Remembers the hold for `release`, and forgets old ones that were lost and never released."""
         for older in list(self._held):
             if not older.lost:
                 break
@@ -225,7 +225,7 @@ class LockBase(Generic[LocksT, EnteredT]):
         raise Lost(f"{names}: not acquired by this thread or task through this object: nothing to release")
 
     def _left(self, who: object) -> EnteredT:
-        """What this thread or task has entered last. A generator may be left in another thread than it was entered in."""
+        """The hold that this thread or task entered last. A generator may be entered in one thread and left in another."""
         entered = [it for it in self._entered if it[0] == who] or self._entered[:]
         if not entered or (entered[-1][0] != who and len(entered) > 1):
             raise RuntimeError("other threads or tasks have entered this lock, and it is not clear which one leaves it")
@@ -234,21 +234,21 @@ class LockBase(Generic[LocksT, EnteredT]):
 
 
 class HeldBase(Generic[LocksT]):
-    """What is held. It stays held until it is released, lost, or its client is closed."""
+    """A lock that is held until it is released or lost, or its client is closed."""
 
     def __init__(self, locks: LocksT, hold: Hold) -> None:
         self._locks, self._hold = locks, hold
         self._lock: Callable[[], LockBase[Any, Any] | None] | None = None
         self._loss: tuple[LossReason | None, str] | None = None
         self._watches: list[Call] = []
-        # Called once when it is over.
+        # Called once, when the hold is over.
         self._ended: Callable[[bool], object] | None = None
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
         if hold is None or not hold.remaining:
             return
-        # Two at a time, so that those that have ended do not pile up.
+        # Checks two older holds each time, so that ended ones do not pile up.
         for _ in range(min(2, len(_abandoned))):
             if (older := _abandoned.popleft())._hold.remaining:
                 _abandoned.append(older)
@@ -261,7 +261,7 @@ class HeldBase(Generic[LocksT]):
 
     @property
     def holder(self) -> str:
-        """By which the server knows it."""
+        """The name under which the server knows the holder."""
         return self._hold.holder
 
     @property
@@ -271,12 +271,12 @@ class HeldBase(Generic[LocksT]):
 
     @property
     def token(self) -> int | None:
-        """The fencing token, of several locks the first one's."""
+        """The fencing token; for several locks, that of the first one."""
         return self.tokens[0] if self.tokens else None
 
     @property
     def lost(self) -> bool:
-        """Whether it is no longer guaranteed. It asks no server. What was released is not lost."""
+        """Whether the lock is no longer guaranteed. Asks no server. A released lock is not lost."""
         return self.loss is not None
 
     @property
@@ -287,19 +287,19 @@ class HeldBase(Generic[LocksT]):
 
     @property
     def remaining(self) -> float:
-        """For how many seconds it is guaranteed without a renewal. It asks no server."""
+        """For how many seconds the lock is guaranteed without a renewal. Asks no server."""
         return self._hold.remaining
 
     def check(self) -> None:
-        """Raises Lost unless it is held. It asks no server."""
+        """Raises Lost unless the lock is held. Asks no server."""
         if not self._hold.remaining:
             raise self._error(self._loss or self._hold.loss or (None, "it was released"))
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Calls this once, should it be lost: in the event loop, or in a thread that is there for that."""
+        """Calls the callback once if the lock is lost: in the event loop, or in a thread for such callbacks."""
 
         def done(_: object, error: Exception | None) -> None:
-            # Closing the client is no loss to report.
+            # A closed client is no loss to report.
             if error is None:
                 self._soon(callback)
 
@@ -318,7 +318,7 @@ class HeldBase(Generic[LocksT]):
         return Closed(f"{about}: {why}") if why == _CLOSED else Lost(f"{about}: lost: {why}", reason=reason)
 
     def _giving_back(self) -> Call:
-        """Its release, after which its loss is not watched."""
+        """The call that releases it. From now on its loss is not watched."""
         self._loss = self._loss or self._hold.loss
         for watch in self._watches:
             watch.drop()
@@ -335,8 +335,8 @@ class HeldBase(Generic[LocksT]):
             self._ended = None
 
     def _judge(self, failure: LockError | None, error: BaseException | None) -> None:
-        """At the end of `with`. The work was protected if the lease was guaranteed until then and the server does not say
-        otherwise; the release goes on in the background if its reply is missing."""
+        """Decides at the end of `with` whether to raise. The work was protected if the lease was guaranteed until then and
+        the server does not say otherwise. If the release got no reply, it goes on in the background."""
         if self._loss is None:
             if failure is not None:
                 _logger.warning("%s: released, but without a reply: %s", self._hold.about, failure)
@@ -381,7 +381,7 @@ _ONCE = """
 
 
 def _spell_out(methods: Iterable[Any], options: Callable[..., Any], doc: str) -> None:
-    """`help()` shows the options in place of `**options`."""
+    """Makes `help()` show the options in place of `**options`."""
     shown = [it for it in inspect.signature(options).parameters.values() if it.kind is it.KEYWORD_ONLY]
     for method in methods:
         function = getattr(method, "__func__", method)
@@ -410,7 +410,7 @@ def _close() -> None:
     _native.end()
 
 
-# Before the threads are waited for that wait here; `concurrent.futures` ends its own by the same.
-with suppress(RuntimeError):  # it ends already
+# Runs before the interpreter joins threads that wait here. `concurrent.futures` ends its threads the same way.
+with suppress(RuntimeError):  # the interpreter ends already
     getattr(threading, "_register_atexit", lambda _: None)(_stop)
 atexit.register(_close)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._native import Value
 
 
-# How long it takes at most until a wait notices that its `stop` is set.
+# The longest time until a wait notices that its `stop` is set.
 _STOPS = 0.05
 
 
@@ -54,21 +54,21 @@ class Hub:
             if error is not None:
                 raise error
             return value
-        except BaseException:  # also what ends a greenlet from outside
+        except BaseException:  # also an exception that ends the greenlet from outside
             call.drop()
             if ended and isinstance(granted := ended[0][0], Hold):
                 granted.drop()
             raise
 
     def _blocker(self) -> tuple[Callable[[float | None], object], Callable[[], object]]:
-        """What blocks a greenlet for a time at most, and what ends that."""
+        """A function that blocks a greenlet for a time at most, and one that wakes it."""
         raise NotImplementedError
 
     def spawn(self, callback: Callable[[], object]) -> None:
         raise NotImplementedError
 
     def forget(self) -> None:
-        """In a forked process the parent reads what both could."""
+        """Called in a forked process: only the parent may read `turns`, although both could."""
 
 
 class _Gevent(Hub):
@@ -79,7 +79,7 @@ class _Gevent(Hub):
         self.watcher.start(self.turns)
 
     def wait(self, call: Call, limit: float | None, stop: Event | None) -> Value:
-        # Without a wait the loop may end; with one it has something to wait for.
+        # The watcher keeps the loop running while a call waits. Without a wait the loop may end.
         self.waits += 1
         self.watcher.ref = True
         try:
@@ -126,7 +126,7 @@ _of_parents: list[Hub] = []
 
 
 def hub() -> Hub | None:
-    """That of this thread, if gevent or eventlet has patched this process."""
+    """The hub of this thread, if gevent or eventlet has patched this process."""
     if _is_patched("gevent.monkey", "is_module_patched", "threading"):
         from gevent import get_hub
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from .errors import LossReason
 
-# What a call comes to.
+# The result of a call.
 Value: TypeAlias = Hold | bytes | str | bool | None
 
 class Client:

@@ -1,4 +1,4 @@
-"""What `once` of both clients shares: the value as it is stored, and the key of a call that is decorated."""
+"""What `once` of both clients shares: the value as it is stored, and the key of a call to a decorated function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where servers are and how they are reached, as the native part takes it: also from a client of redis-py, which is looked
-at and not imported."""
+"""Where the servers are and how to reach them, in the native part's form: also from a client of redis-py, without
+importing redis-py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pem = str | os.PathLike[str] | bytes
 
 
 def pem(given: Pem | None) -> bytes | None:
-    """The path of a file, or what would be in it."""
+    """The bytes of a PEM that is given as such, or as the path of a file."""
     return given if given is None or isinstance(given, bytes) else Path(given).read_bytes()
 
 
@@ -23,7 +23,7 @@ def seconds(time: float | timedelta | None) -> float | None:
 
 
 def without_login(address: str) -> str:
-    """An address that may be shown."""
+    """The address without user and password, so that it may be shown."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -31,7 +31,7 @@ def without_login(address: str) -> str:
 def found_in(client: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The place and the settings of a client of redis-py: of one server, of a cluster, or of a master that sentinels watch."""
     if nodes := getattr(client, "nodes_manager", None):
-        # The asynchronous client has them itself.
+        # The asynchronous client itself has the settings.
         settings = getattr(client, "connection_kwargs", None) or nodes.connection_kwargs
         seeds = [{**settings, "host": node.host, "port": node.port} for node in nodes.startup_nodes.values()]
         return ("cluster", [_address(seed) for seed in seeds], "", None, None, 0, False), _limits(settings)

@@ -1,4 +1,4 @@
-"""The same for asyncio. `async with` stops its body when the lock is lost, and then raises Lost."""
+"""The same as `rlock_client`, for asyncio. `async with` stops its body when the lock is lost, and then raises Lost."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class _Body:
         self.held, self.task = held, task
         self.is_stopped = self.is_over = False
         self.cancelled_before = _cancelling()
-        # By which a cancellation is known to be this one's, where tasks do not count.
+        # Marks a cancellation as ours, where tasks do not count their cancellations.
         self.mark = f"{held._hold.about}: lost"
         self.watch = held._hold.until_lost()
         self.watch.start(held._turns(), lambda _, error: self._stop())
 
     def _stop(self) -> None:
-        if asyncio.current_task() is self.task:  # it has not come to its first await yet, and may never
+        if asyncio.current_task() is self.task:  # the body has not reached its first await, and may never
             asyncio.get_running_loop().call_soon(self._stop)
         elif not self.is_over:
             self.is_stopped = True
@@ -112,10 +112,10 @@ class _Body:
             held._giving_back().drop()
             loss = held._loss = held._loss or ("ended", "the lease has ended")
             held._is_over()
-            # Another canceller of the task gets what it asked for.
+            # If the task was cancelled for another reason, that cancellation goes on.
             if is_ours if was_cancelled else isinstance(error, Exception | None):
                 held._raise(loss, error)
-        elif held.remaining or held.lost:  # otherwise it was released within
+        elif held.remaining or held.lost:  # otherwise the body released it
             try:
                 await held._release(held._locks._answer)
             except LockError as it:
@@ -127,18 +127,18 @@ class Lock(LockBase["Locks", _Body]):
     __doc__ = LockBase.__doc__
 
     async def acquire(self) -> Held:
-        """Waits for the lock, for as long as `wait` says. Then raises Busy."""
+        """Waits for the lock. Raises Busy if it was not free within `wait`."""
         return await self._acquire(self.wait)
 
     async def try_acquire(self) -> Held | None:
-        """Acquires the lock without waiting. None: another client has it, or waits for it."""
+        """Acquires the lock without waiting. Returns None if another client has it or waits for it."""
         try:
             return await self._acquire(0)
         except Busy:
             return None
 
     async def release(self) -> None:
-        """Releases what this task acquired last through this object, as `Held.release` does."""
+        """Releases the lock that this task acquired last through this object, as `Held.release` does."""
         await self._last(asyncio.current_task()).release()
 
     async def locked(self) -> bool:
@@ -162,8 +162,8 @@ class Lock(LockBase["Locks", _Body]):
 
 
 class Locks(LocksBase[Lock]):
-    """The locks of one server, one cluster or one master with its replicas. A program needs one, for all of its event
-    loops; it connects when the first lock is asked for, and again in each forked process."""
+    """The locks of one server, one cluster or one master with its replicas. A program needs one `Locks` for all of
+    its event loops. It connects when the first lock is asked for, and again in each forked process."""
 
     _makes = Lock
     _known: tuple[asyncio.AbstractEventLoop, Turns] | None = None
@@ -191,9 +191,9 @@ class Locks(LocksBase[Lock]):
     ) -> NoReturn:
         """Runs `await work(held)` while holding the lock, over and over, until it is cancelled or the work raises an error.
 
-        Of all programs that call this one leads at a time. Each turn waits for the lock, runs the work, which is cancelled if
-        the lock is lost, and releases the lock; the next turn waits behind the others. A lost lock and an unavailable server
-        are waited out. The options are those of `lock`.
+        Of all programs that call this, one leads at a time. Each turn waits for the lock, runs the work, which is cancelled
+        if the lock is lost, and releases the lock; the next turn waits behind the others. After a loss or an outage of the
+        server, it pauses and tries again. The options are those of `lock`.
         """
         lock, pause = self.lock(name, lease=lease, fenced=fenced, replicas=replicas), 0.0
         cancelled_before = _cancelling()
@@ -202,7 +202,7 @@ class Locks(LocksBase[Lock]):
             try:
                 async with lock as held:
                     await work(held)
-                if _cancelling() > cancelled_before:  # the work has caught it
+                if _cancelling() > cancelled_before:  # the work has caught the cancellation
                     raise asyncio.CancelledError
                 pause = 0.0
             except LockError as error:
@@ -212,11 +212,11 @@ class Locks(LocksBase[Lock]):
                 await asyncio.sleep(pause)
 
     async def once(self, name: Name, work: Callable[[Held], Awaitable[T]], **terms: Unpack[OnceTerms]) -> T:
-        """The value of that name. If there is none, one caller of all programs runs `await work(held)`, which returns it, and
-        all others wait for it. The tasks of this program share one request.
+        """Returns the value of that name. If there is none, one caller of all programs runs `await work(held)`, which returns
+        the value, and all other callers wait for it. The tasks of this program share one request.
 
-        The work runs under a lock of that name, and is cancelled if the lock is lost. If it raises, is cancelled, or the lock
-        is lost, only its own caller gets the error, nothing is stored, and the next caller runs its own work.
+        The work runs under a lock of that name, and is cancelled if the lock is lost. If the work raises or is cancelled, or
+        the lock is lost, only its own caller gets the error, nothing is stored, and the next caller runs its own work.
         """
         as_json = terms.get("json", False)
         asked = await self._run(self._asking(name, **terms))
@@ -251,7 +251,7 @@ class Locks(LocksBase[Lock]):
         await self._run(self._client.forget(self.lock(name)))
 
     async def adopt(self, text: str) -> Held:
-        """Goes on with a lock that another process has detached, as `rlock_client.Locks.adopt` does."""
+        """Takes over a lock that another process has detached, as `rlock_client.Locks.adopt` does."""
         hold = await self._run(self._adopting(text))
         assert isinstance(hold, Hold)
         return Held(self, hold)
@@ -292,16 +292,16 @@ class Locks(LocksBase[Lock]):
             raise
 
     def _give_up(self, value: Value) -> None:
-        """What no caller gets is released in the background."""
+        """Releases in the background what no caller gets."""
         if isinstance(value, Hold):
             value.drop()
         elif isinstance(value, str):
             call = self._adopting(value)
-            # It goes on for as long as something refers to it.
+            # The call goes on only while something refers to it.
             call.start(self._turns(), lambda hold, _, call=call: self._give_up(hold))  # type: ignore[misc]
 
     def _turns(self) -> Turns:
-        """Where calls of this event loop learn that they can go on."""
+        """The turns that resume the calls of this event loop."""
         loop, known = _loop(), self._known
         if known is None or known[0] is not loop:
             known = self._known = loop, _turns_of.get(loop) or _turns_of.setdefault(loop, _new_turns(loop))

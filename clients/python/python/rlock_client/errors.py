@@ -1,4 +1,4 @@
-"""What can fail: one class for each thing that a caller may do about it. The text is the client's, with the server's words."""
+"""The errors: one class for each thing that a caller may do about it. The text is the client's, with the server's words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LossReason = Literal["not-held", "overwritten", "not-renewed", "ended"]
 
 
 class LockError(Exception):
-    """Any of those below. `code` is that of the server's answer, if it was the server that said no."""
+    """Any of the errors below. `code` is the code of the server's answer, if the server refused."""
 
     code: str | None
 
@@ -29,7 +29,7 @@ class Lost(LockError):
     - "not-renewed": its lease ended because no renewal came through;
     - "ended": its lease ended, and no renewal had failed: a fixed lease, or the program or its machine stalled.
 
-    It is None of a release in doubt, and of what was released before or never held here."""
+    It is None if the release is in doubt, or if the lock was released before or never held here."""
 
     reason: LossReason | None
 
@@ -43,7 +43,7 @@ class InDoubt(Lost):
 
 
 class Unavailable(LockError, ConnectionError):
-    """No server answers, or it cannot do it now. There is nothing to clean up."""
+    """No server answers, or the server cannot do it now. There is nothing to clean up."""
 
 
 class TooFewReplicas(LockError):
@@ -55,11 +55,11 @@ class QueueFull(LockError):
 
 
 class WrongKind(LockError):
-    """A lock of that name is there, of another kind: a plain one, a read-write one, or permits."""
+    """The lock of that name is of another kind: a plain one, a read-write one, or permits."""
 
 
 class Deadlock(LockError):
-    """It would wait for itself."""
+    """The caller would wait for itself."""
 
 
 class NoModule(LockError):
@@ -75,7 +75,7 @@ class NoRight(LockError, PermissionError):
 
 
 class Refused(LockError):
-    """The server refuses it for another reason."""
+    """The server refuses the request for another reason."""
 
 
 class Configuration(LockError, ValueError):
@@ -104,6 +104,6 @@ _BY_WORD: dict[str, type[LockError]] = {
 
 
 def of(word: str, text: str, code: str | None, reason: LossReason | None) -> LockError:
-    """The native part's failures."""
+    """The error for a failure of the native part."""
     kind = _BY_WORD.get(word, Refused)
     return kind(text, code, reason) if issubclass(kind, Lost) else kind(text, code)

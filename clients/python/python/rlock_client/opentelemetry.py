@@ -28,7 +28,7 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> LocksT:
-    """The same client: its locks are measured from now on."""
+    """Returns the same client. Its locks are measured from now on."""
     tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
     meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
     waits = meter.create_histogram("rlock.wait.duration", "s", "How long a lock was waited for")
@@ -61,7 +61,7 @@ def instrument(
             about["rlock.name"] = ", ".join(it if isinstance(it, str) else repr(it) for it in lock.names)
         return tracer.start_span("rlock.wait", attributes=about), about, time.monotonic()
 
-    # The one way by which either client acquires.
+    # Both clients acquire through this method only.
     acquire: Callable[[Any, Any], Any] = locks._acquire  # type: ignore[attr-defined]
 
     def blocking(lock: LockBase[Any, Any], wait: float | None) -> HeldBase[Any]:

@@ -1,10 +1,10 @@
-"""In place of redis-py's locks, with the same signatures and exceptions: `Lock` of `redis.lock.Lock`, `AsyncLock` of
-`redis.asyncio.lock.Lock`. Waiters have a place in the server's queue.
+"""Replaces redis-py's locks, with the same signatures and exceptions: `Lock` replaces `redis.lock.Lock`, `AsyncLock`
+replaces `redis.asyncio.lock.Lock`. Waiters have a place in the server's queue.
 
     redis.lock("orders:42", timeout=30, lock_class=rlock_client.redis_lock.Lock)
 
-Different is: a lock without a `timeout` ends when its process does, as its lease of 30 s is renewed until then; `sleep` does
-nothing, as nothing polls; and a `token` of one's own may take the lock again while it has it.
+Differences: a lock without a `timeout` ends when its process does, since its lease of 30 s is renewed until then. `sleep`
+does nothing, since nothing polls. A caller that passes its own `token` can acquire the lock again while it holds it.
 
 The key has another type than redis-py's, so both kinds of locks must not be mixed under one name."""
 
@@ -34,11 +34,11 @@ logger = logging.getLogger(__name__)
 
 
 class _Kept:
-    """What was acquired through one client of redis-py's. It stays held if nothing refers to its lock any more."""
+    """What was acquired through one client of redis-py. It stays held even if nothing refers to its lock any more."""
 
     def __init__(self, locks: Any) -> None:
         self.locks = locks
-        # By token: what is held, and when it ends by itself.
+        # By token: the hold, and when it ends by itself.
         self.held: dict[bytes, tuple[Any, float]] = {}
         self.many = 64
 
@@ -97,7 +97,7 @@ class _LockBase:
         )
 
     def _encoded(self, token: str | bytes) -> bytes:
-        # The asynchronous client has its encoder in its pool, that of a cluster has it itself.
+        # An asynchronous client has its encoder in its pool; a cluster's client has it itself.
         home = self.redis if hasattr(self.redis, "get_encoder") else self.redis.connection_pool
         encoded: bytes = home.get_encoder().encode(token)
         return encoded
@@ -124,7 +124,7 @@ class _LockBase:
         return max(0, left) + int(seconds * 1000)
 
     def _replaces(self, replace_ttl: bool) -> bool:
-        # redbeat puts a script of its own here, by which the time is replaced.
+        # redbeat sets `lua_extend` to a script of its own, which replaces the time.
         return replace_ttl or hasattr(self, "lua_extend")
 
     def _token_to(self, verb: str) -> bytes:
@@ -142,7 +142,7 @@ class _LockBase:
         return token
 
     def _token(self) -> bytes | None:
-        """Another thread has none."""
+        """The token of this thread: if `thread_local`, another thread has none."""
         return getattr(self.local, "token", None)
 
     @property
@@ -212,7 +212,7 @@ class Lock(_LockBase):
     def do_release(self, expected_token: bytes) -> None:
         held, _ = self._kept.held.pop(expected_token, (None, 0))
         is_released = False
-        # What was extended is not known to the client; nor is what another process has acquired.
+        # The client does not know locks that were extended, or that another process acquired.
         if held is None or held.lost:
             is_released = self._asked("RLOCK.RELEASE", expected_token) is not None
         if held is not None:
@@ -294,7 +294,7 @@ class AsyncLock(_LockBase):
         except LockNotOwnedError:
             self.local.token = None
             raise
-        # Not if it was cancelled: then it can be repeated.
+        # Not reached after a cancellation: then the release can be repeated.
         self.local.token = None
 
     async def do_release(self, expected_token: bytes) -> None:

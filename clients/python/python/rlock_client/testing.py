@@ -28,7 +28,7 @@ def serve(*options: str) -> Iterator[str]:
     if program is None:
         raise FileNotFoundError(MISSING)
     pipe = subprocess.PIPE
-    # The end of its input, which comes with that of this process too, ends the server.
+    # The server ends when its input ends, so also when this process does.
     command = [program, "dev", "--port", "0", "--until-eof", *options]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as server:
         address = server.stdout.readline().strip()

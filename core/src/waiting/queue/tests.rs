@@ -44,7 +44,7 @@ impl Known {
 #[derive(Default)]
 struct Reference {
     list: Vec<Known>,
-    /// Those that are passed over, in the order in which they were.
+    /// The waiters that are passed over, in the order in which they were passed over.
     passed_over: Vec<Ticket>,
     gone: Vec<Ticket>,
     served: Map<(i32, usize), u64>,

@@ -6,10 +6,10 @@ use rlock_core::waiting::Engine;
 use rlock_core::waiting::commands::{Acquiring, Waiting};
 use rlock_sim::Client;
 
-/// The most of one request.
+/// The maximum number of locks in one request.
 const LOCKS: usize = 64;
 
-/// So many waiting requests are asked at each look.
+/// How many waiting requests are asked at each check.
 const ASKED: usize = rlock_core::waiting::CHECKED_MAX;
 
 fn locks() -> Vec<Vec<u8>> {

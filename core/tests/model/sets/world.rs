@@ -36,7 +36,7 @@ impl Watcher for Begun {
         self.last_client.get()
     }
 
-    /// Now and then, as if the server had been paused meanwhile.
+    /// Refuses now and then, as if the server had been paused meanwhile.
     fn refuses(&self, world: &World, commit: &Commit<'_>) -> Option<Paused> {
         let may_create = commit.changes.iter().any(|(_, _, changes)| changes.may_create_keys());
         let is_refused = may_create && world.now() % 7 == 3 && commit.changes.iter().any(|(key, ..)| *key == KEYS[2]);
@@ -59,7 +59,7 @@ impl Watcher for Begun {
     }
 }
 
-/// A world in which so many may wait in each way.
+/// A world in which this many clients may be blocked.
 pub fn new_world(most: usize) -> World {
     let world = World::default();
     let tickets = Most { all: MOST, of_user: MOST };

@@ -36,18 +36,18 @@ impl Connection {
 /// What CANCEL has done since the server last had nothing to do.
 #[derive(Default)]
 pub struct TakenBack {
-    /// The clients that are blocked for it.
+    /// The clients that are blocked until their CANCEL is done.
     pub commands: Vec<u64>,
     /// What became of the tickets that were found.
     found: Vec<Cancelled>,
-    /// The same, by the answers, which also tell of those that were not.
+    /// The same by the answers, which include the tickets that were not found.
     said: Vec<Cancelled>,
     /// Whether one of the clients gets no answer.
     is_given_up: bool,
 }
 
 impl Play {
-    /// What the table calls the open session of this name.
+    /// The engine's id of the open session of this name.
     pub fn find(&self, name: &str) -> Option<SessionId> {
         let found = self.engine.session(name.as_bytes(), OWNER);
         assert_eq!(found.is_ok(), self.sessions.get(name).is_some(), "whether {name} is open");
@@ -264,7 +264,7 @@ impl Play {
         self.taken_back.said.extend(cancelled);
     }
 
-    /// Everything is done that can be done.
+    /// To be called when everything is done that can be done.
     pub fn check_taken_back(&mut self) {
         let TakenBack { commands, found, said, is_given_up } = std::mem::take(&mut self.taken_back);
         assert!(commands.is_empty(), "a CANCEL has no answer");

@@ -1,4 +1,4 @@
-//! What is checked, at each moment and after each step: what waiting is for.
+//! The checks at each moment and after each step: the purposes of waiting.
 
 use super::play::Play;
 use super::world::{Came, Granting, Happening, LOCKS, Left, Look, Waiting, Who, kind_of};
@@ -39,7 +39,7 @@ impl Play {
         }
     }
 
-    /// Of a session that has ended by itself, and not by its process.
+    /// Notes a session that has ended by itself, and not by its process.
     fn note_end(&mut self, name: &str) {
         if let Some(session) = self.sessions.get(name) {
             assert!(session.is_over(self.now()), "{name} ends before its time");
@@ -103,7 +103,7 @@ impl Play {
         }
     }
 
-    /// Only grants to a client that was gone before its reply was sent.
+    /// The engine releases only grants to clients that were gone before their reply was sent.
     fn released(&mut self, lock: usize, holder: &str, side: Side) {
         let of_the_dead = self.granted_to_the_dead.iter().position(|dead| *dead == (lock, holder, side));
         self.granted_to_the_dead.remove(of_the_dead.unwrap_or_else(|| panic!("{holder}'s lock is released by nobody")));
@@ -126,7 +126,7 @@ impl Play {
         self.woken.push_back(call);
     }
 
-    /// A lock with unattended waiters only is free to everyone else.
+    /// A lock with only unattended waiters is free to all others.
     pub fn check_refusal(&self, lock: usize, holder: &str, side: Side) {
         let nobody = |waiting: &Waiting| waiting.lock != lock || !(waiting.is_dismissed || self.is_attended(waiting));
         let is_free = self.world.is_free_to(lock, holder, side) && self.waiting().iter().all(nobody);

@@ -1,13 +1,13 @@
-//! Every history of so many steps in a small world, where random ones may miss one: everything that three holders, two locks
-//! and a session with its tickets can do, in every order, with turns that end early, leases that end, keys that others delete,
-//! clients that are gone, pauses and changes of role.
+//! Every history of a few steps in a small world, as random ones may miss one: everything that three holders, two locks
+//! and a session with its tickets can do, in every order, with turns that end early, leases that end, keys that others
+//! delete, clients that are gone, pauses and changes of role.
 //!
-//! Two histories that lead to the same state are one from there on, so the number of states grows slowly. A state is
-//! what the table keeps, the keys, and what is under way; numbers count by their order and times by the time left, as
-//! nothing else matters of them. What the reference remembers beyond that is not part of it.
+//! Two histories that lead to the same state continue as one, so the number of states grows slowly. A state is what the
+//! engine keeps, the keys, and what is under way. Of numbers only the order is part of it, and of times the time left, as
+//! nothing else of them matters. What the reference remembers beyond that is not part of it.
 //!
-//! In each state everything is checked that is checked in random histories; and that every waiter still gets the lock
-//! once those before it give it up.
+//! In each state everything is checked that is checked in random histories; and each waiter must still get the lock once
+//! those before it give it up.
 //!
 //! `EXPLORE_STEPS` asks for longer histories: `make explore`.
 
@@ -24,10 +24,10 @@ use std::sync::Mutex;
 /// The lease of everything; a few ticks of the clock end it.
 const LEASE: i64 = 3;
 
-/// So far from 0 that a time is known from any other number.
+/// Far from 0, so that times differ from all other numbers.
 const BEGIN: i64 = 1 << 40;
 
-/// As many releases as may be waited for.
+/// How often each lock is broken, so that all waiters have their turn.
 const WAITED_FOR: usize = 12;
 
 fn alphabet(one: Side, other: Side) -> Vec<Step> {
@@ -72,7 +72,7 @@ fn alphabet(one: Side, other: Side) -> Vec<Step> {
     ]
 }
 
-/// What matters of a grace, with few other things.
+/// The steps that matter in a grace, and few others.
 fn alphabet_of_grace(one: Side, other: Side) -> Vec<Step> {
     let is_left_out = |step: &Step| {
         let is_of_sessions = matches!(step, Step::AskAgain { .. } | Step::Cancel { .. } | Step::NextAnswerIsLost);
@@ -179,7 +179,7 @@ fn state(play: &Play) -> u64 {
     hasher.finish()
 }
 
-/// If only the order of numbers matters, they are replaced by their places in it; times by the time left.
+/// Replaces numbers by their places in the order if only that matters, and times by the time left.
 fn canonical(text: &str, now: i64) -> String {
     let (mut pieces, mut numbers) = (Vec::new(), [const { Vec::new() }; 4]);
     let (mut word, mut rest) = ("", text);

@@ -69,7 +69,7 @@ enum Step {
         session: usize,
         tickets: Vec<usize>,
     },
-    /// CLIENT UNBLOCK of a client during its CANCEL; or it dies.
+    /// A client is unblocked during its CANCEL, or dies.
     GiveUpCancel {
         cancel: usize,
     },
@@ -105,7 +105,7 @@ enum Step {
     Break {
         lock: usize,
     },
-    /// And time passes until the server has noticed.
+    /// Writes are paused, or no longer; then time passes until the server has noticed.
     Pause(bool),
     PauseEnds,
     BecomeReplica,
@@ -114,7 +114,7 @@ enum Step {
     SetGrace(i64),
     /// The server stalled, and grants and renews nothing for this time.
     StandsStill(i64),
-    /// From now on a turn of the server lasts for so many things.
+    /// From now on a turn of the server lasts for this many pieces of work.
     Turn(u32),
     /// Whether the server comes to its agenda from now on, or has commands to run first.
     Busy(bool),
@@ -141,12 +141,12 @@ enum Ack {
     TooMany,
 }
 
-/// Behind how many at most a client wants to wait, and one more.
+/// The MAX of a request: one more than the waiters that it may be behind.
 fn max() -> impl Strategy<Value = Option<usize>> {
     prop::option::weighted(0.3, 1..5_usize)
 }
 
-/// Without sessions.
+/// The steps without sessions.
 fn step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     let holder = 0..HOLDERS.len();
     let wait = prop::option::weighted(0.7, prop_oneof![Just(0), 1..60_i64]);
@@ -173,7 +173,7 @@ fn step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// With sessions, and two locks, with more requests for the first one.
+/// The steps with sessions and two locks, with more requests for the first lock.
 fn session_step<const N: usize>(sides: [Side; N]) -> impl Strategy<Value = Step> {
     let lock = || prop_oneof![3 => Just(0_usize), 1 => Just(1_usize)];
     let holder = || 0..HOLDERS.len();

@@ -1,4 +1,4 @@
-//! Histories that were found, or thought of, and each have a name.
+//! Histories that were found or thought of. Each has a name.
 
 use super::play::{Asking, Play};
 use super::world::{Look, PAUSED_MS, Who};
@@ -147,8 +147,8 @@ fn a_later_request_of_a_holder_takes_the_place_of_the_earlier_one() {
     play.end();
 }
 
-/// Another failover within a grace: a waiter for its own lock is granted it when the grace is over, and not only behind the
-/// waiters that wait for it.
+/// A second failover comes within a grace. When the grace is over, a holder that waits for its own lock is granted it, and not
+/// only after the waiters that wait for this very holder.
 #[test]
 fn a_grace_that_restarts_forgets_no_waiter() {
     let events = EventsAsked { session: 0, connection: 0, ack: Ack::None, wait: None, ttl: None };

@@ -1,4 +1,4 @@
-//! Histories of sessions that were found, or thought of, and each have a name.
+//! Histories of sessions that were found or thought of. Each has a name.
 
 use super::play::Play;
 use super::world::Look;
@@ -135,8 +135,8 @@ fn a_grant_that_is_cancelled_is_its_holders_to_release() {
     }
 }
 
-/// Bob was granted the lock, and his session waits for it by two more tickets. It takes one of those back, and what bob was
-/// granted, and the other: in each turn the server comes to one.
+/// Bob was granted the lock, and his session waits for it by two more tickets. It takes back one of those, then bob's, then
+/// the other: the server comes to one in each turn.
 fn all_are_being_taken_back(granted: Play) -> Play {
     let more = [DAN, ANN].map(|holder| ask_by_ticket(0, holder, Side::Plain));
     let cancels = Step::Cancel { session: 0, tickets: vec![1, 0, 2] };
@@ -246,7 +246,7 @@ fn readers_are_granted_each_time_the_writer_before_them_is_unattended() {
     play.end();
 }
 
-/// A newcomer passes the unattended writer before the server has noticed that.
+/// A newcomer passes over the unattended writer before the server has noticed that it is unattended.
 #[test]
 fn a_newcomer_leaves_no_reader_asleep_behind_a_writer_that_it_passes_over() {
     let play = Play::new().on(&[
@@ -263,7 +263,7 @@ fn a_newcomer_leaves_no_reader_asleep_behind_a_writer_that_it_passes_over() {
     play.end();
 }
 
-/// Bob's session is left twice, and the second time the server has not come to all of what the first time asked for.
+/// Bob's session is left twice. At the second time, the server has not finished the checks that the first time asked for.
 #[test]
 fn a_session_that_is_abandoned_again_is_checked_from_the_start() {
     let on = |lock, holder, side, wait| Step::Ask { lock, holder, side, lease: LONG, wait, max: None };
@@ -299,7 +299,7 @@ fn a_session_that_is_abandoned_again_is_checked_from_the_start() {
     play.end();
 }
 
-/// The only ticket is unattended when cid comes, and the lease is shorter than it was when that came.
+/// When cid comes, the only ticket is unattended, and the lease is shorter than it was when the ticket came.
 #[test]
 fn a_waiter_behind_unattended_ones_alone_is_woken_by_the_end_of_the_lease() {
     let lease = |lease| Step::Ask { lock: 0, holder: ANN, side: Side::Plain, lease, wait: None, max: None };
@@ -316,7 +316,7 @@ fn a_waiter_behind_unattended_ones_alone_is_woken_by_the_end_of_the_lease() {
     play.end();
 }
 
-/// More of its tickets were passed over than are put back at once. Cid waits behind the last of them.
+/// More tickets of the session were passed over than are put back at once. Cid waits behind the last of them.
 #[test]
 fn a_session_that_returns_with_many_tickets_is_first_at_once() {
     let play = Play::new();
@@ -349,7 +349,7 @@ fn a_session_that_returns_with_many_tickets_is_first_at_once() {
     play.end();
 }
 
-/// Ann has the lock, and waits for it again in a grace, behind bob. When it is over nothing but ann can free the lock.
+/// Ann has the lock, and waits for it again in a grace, behind bob. When the grace is over, only ann can free the lock.
 #[test]
 fn a_waiter_for_its_own_lock_is_granted_it_after_the_grace() {
     for side in [Side::Plain, Side::Write, Side::Read] {
@@ -364,7 +364,7 @@ fn a_waiter_for_its_own_lock_is_granted_it_after_the_grace() {
     }
 }
 
-/// Cid reads, bob's session is back and its tickets are not yet, and dan's request finds bob before it.
+/// Cid reads. Bob's session is back and its tickets are still aside, and dan's request finds bob before it.
 #[test]
 fn a_newcomer_that_finds_a_returning_waiter_has_it_served() {
     let history = [

@@ -13,16 +13,16 @@ use rlock_core::waiting::{Cause, Engine, GraceNews, Host, LockName, Note, Sessio
 use rlock_sim::{Client, Plain};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// So many turns on end are a sign that the agenda does not empty.
+/// This many turns in a row are a sign that the agenda does not empty.
 const TURNS: usize = 10_000;
 
 /// The world, and what the test knows of it.
 pub struct Play {
     pub world: World,
     pub engine: Engine<Client>,
-    /// Every blocked client that was kept, and how each was unblocked.
+    /// How each blocked client was unblocked.
     pub let_go: BTreeMap<u64, Option<Outcome>>,
-    /// Of every client that was blocked so far.
+    /// The ticket of each client that was blocked so far.
     pub clients: BTreeMap<u64, Ticket>,
     /// The blocked clients without a reply so far.
     pub untold: VecDeque<(u64, Option<Outcome>)>,
@@ -30,7 +30,7 @@ pub struct Play {
     pub is_replica: bool,
     pub connections: Vec<Connection>,
     pub next_connection: u64,
-    /// The session that each call is for: its name, its number, and what the table calls it.
+    /// The session that each call is for: its name, its number, and the engine's id.
     pub calls: BTreeMap<u64, (String, u64, SessionId)>,
     /// The calls that the server has not answered yet.
     pub woken: VecDeque<u64>,
@@ -43,20 +43,20 @@ pub struct Play {
     /// Every ticket that was asked for, with its wish, by the number of its session.
     pub asked: BTreeMap<u64, Vec<(String, Asking)>>,
     pub taken_back: TakenBack,
-    /// The keys of read holds that are to go since their lock was broken.
+    /// The keys of read holds that are still to be deleted since their lock was broken.
     broken: [BTreeSet<Vec<u8>>; LOCKS.len()],
     pub next_one_dies: bool,
     pub next_answer_is_lost: bool,
     pub busy: bool,
-    /// What blocked clients were granted, by the client; and what those were that are gone.
+    /// What each blocked client was granted; and the grants to clients that are gone.
     pub granted_to_clients: BTreeMap<u64, (usize, &'static str, Side)>,
     pub granted_to_the_dead: Vec<(usize, &'static str, Side)>,
     deletions: usize,
-    /// Whether the engine has said that a grace has begun, and not that it is over.
+    /// Whether the engine has reported that a grace has begun, and not yet that it is over.
     grace_is_told: bool,
 }
 
-/// Where a new waiter stands.
+/// The place of a new waiter.
 enum Joins {
     Last,
     First,
@@ -242,7 +242,7 @@ impl Play {
         self.look_at_grace();
     }
 
-    /// One that is over does not come back.
+    /// A grace that is over does not come back.
     fn look_at_grace(&mut self) {
         let left_ms = self.world.grace().left_ms;
         if left_ms == 0 {
@@ -272,7 +272,7 @@ impl Play {
         }
         let LockName { database, key } = LOCKS[lock];
         self.world.keyspace.borrow_mut().run(database, Plain::Del { key });
-        // As a command does it, or as the server does by itself, or with everything else.
+        // The key goes by a command, by the server itself, or with everything else.
         self.deletions += 1;
         let changed = |cause| Note::Key { database, key: key.into(), cause };
         match self.deletions % 4 {
@@ -287,10 +287,10 @@ impl Play {
         }
     }
 
-    /// The former holder no longer has the lock; the present one has it from the queue, and whole.
+    /// After a break the former holder no longer has the lock; the present one comes from the queue, and has the lock whole.
     fn break_up(&mut self, lock: usize) {
         let waiting: Vec<_> = self.waiting().into_iter().filter(|waiting| waiting.lock == lock).collect();
-        // To pass others over may take longer than this turn.
+        // Passing over unattended waiters may take longer than this turn.
         let first = waiting.first().filter(|first| self.is_attended(first) && !self.world.is_too_long(first.lease));
         let first = first.filter(|_| !self.world.grace().is_running() && !self.is_held_back());
         let had_lock = !self.world.fields(lock).is_empty();
@@ -339,7 +339,7 @@ impl Play {
         let (joins, is_anew) = self.asks_again(asking, used == Use::Free);
         let acquiring = self.engine.acquire(&self.world, self.world.is_about(lock), &wish, waiting);
         if !self.is_held_back() && used == Use::Free && acquiring_refuses(&acquiring) && !is_anew {
-            // Behind its own former request it waits in that one's place.
+            // If a former request of its holder waits, the request takes that one's place.
             self.check_refusal(lock, holder, side);
         }
         self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
@@ -419,7 +419,7 @@ impl Play {
     }
 
     fn begins_to_wait(&self, waiting: Waiting, joins: Joins) {
-        // Its former request may have been refused before it was replaced, and then it comes last.
+        // If the former request of its holder was refused before it was replaced, the waiter comes last.
         let is_refused = |happening: &Happening| matches!(happening, Happening::Left(left) if left.waiter.is_asked_anew && left.refusal.is_some());
         let last = || self.engine.queue(LOCKS[waiting.lock], self.now()).last();
         let was_refused = self.world.watcher.happenings.borrow().iter().any(is_refused)
@@ -447,7 +447,7 @@ impl Play {
         self.waiting().iter().any(|waiting| waiting.lock == lock && waiting.holder == holder)
     }
 
-    /// Where a request stands if it has to wait, and whether a former request of its holder waits.
+    /// The place of a request if it has to wait, and whether a former request of its holder waits.
     fn asks_again(&self, asking: &Asking, is_new: bool) -> (Joins, bool) {
         let Asking { lock, holder, side, lease, .. } = *asking;
         let wish = Wish { holder: (), side, lease: Lease::from_ms(lease).unwrap(), fenced: asking.is_fenced() };
@@ -493,7 +493,7 @@ impl Play {
         self.world.watcher.happenings.borrow().iter().any(|happening| matches!(happening, Happening::Granted(_)))
     }
 
-    /// Whether its last read hold goes on. With the last one that does, a lock goes at once.
+    /// Whether the holder's last read hold goes on. Once the last hold that goes on is released, the lock goes at once.
     fn is_reading(&self, lock: usize, holder: &str) -> bool {
         self.world.held(lock, holder, Side::Read).is_some_and(|held| held.end > self.now())
     }
@@ -588,7 +588,7 @@ impl Play {
         !self.world.is_paused() && self.now() >= self.world.rests_until.get() && !self.is_something_due()
     }
 
-    /// Everyone leaves, and nothing must be left of anyone.
+    /// All clients and sessions leave, and nothing may be left of them.
     pub fn end(mut self) {
         self.world.pause(false);
         self.world.held_back_until.set(0);
@@ -604,7 +604,7 @@ impl Play {
             }
         }
         self.hear();
-        // Some say so, the others just go.
+        // One session is closed; the connections of the others break.
         self.end_session(SESSIONS[0]);
         self.hear();
         for connection in 0..self.connections.len() {

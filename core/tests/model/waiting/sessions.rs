@@ -1,10 +1,10 @@
-//! A session as the contract tells it (docs/commands.md, *Sessions*), written as plainly as it can be: a list of
-//! events, searched from the start for each question. It knows nothing of queues; only which events a process must get, and
-//! when it is attended.
+//! A session as the contract describes it (docs/commands.md, *Sessions*), written as plainly as it can be: a list of events,
+//! searched from the start for each question. It knows nothing of queues; only which events a process must get, and when
+//! it is attended.
 //!
-//! Three things stand in no contract, and are here as they were decided: a call of a session that seems to read nothing
-//! waits for a few ms only; what was sent before a take-over is answered empty; and a session has some time
-//! more if a server finds its end late, since it stalled.
+//! Three things are in no contract, and are here as they were decided: a call of a session that seems to read nothing
+//! waits for a few ms only; a call from before a take-over is answered empty; and a session has some time more if a
+//! server finds its end late, since it stalled.
 
 use rlock_core::lock::{Outcome, UnixMs};
 use rlock_core::waiting::NoSession;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub const MOST_SESSIONS: usize = 2;
 
-/// So many connections are remembered that were cut off.
+/// How many connections that were cut off are remembered.
 const CUT_OFF_MAX: usize = 8;
 
 /// With more unacknowledged events than this, the process seems not to read them.
@@ -39,10 +39,10 @@ pub struct Session {
     pub told_ever: u64,
     /// The last connection, open or not.
     last: Option<u64>,
-    /// The last connections on which a call waited when another took over, and whether the server had done with that call
-    /// when it last came to its own work.
+    /// The last connections from which another one took over while a call waited, and whether the server had done with that
+    /// call when it last came to its own work.
     cut_off: Vec<(u64, CutOff)>,
-    /// Until then it need not have ended, since the server stalled.
+    /// Until then the session need not have ended, since the server stalled.
     reprieve: UnixMs,
     is_reprieved: bool,
 }
@@ -64,9 +64,9 @@ pub struct WaitingCall {
 struct Event {
     seq: u64,
     ticket: String,
-    /// What it may be; exactly one once it was sent.
+    /// The outcomes that it may have; exactly one after it was sent.
     outcomes: Vec<Outcome>,
-    /// On the present connection.
+    /// Whether it was sent on the present connection.
     is_told: bool,
 }
 
@@ -83,7 +83,7 @@ impl Session {
         now >= self.seen + self.ttl
     }
 
-    /// Whether it must have ended, had the server nothing else to do. A turn that was cut short may have come to it later
+    /// Whether it must have ended if the server has nothing else to do. A turn that was cut short may have come to it later
     /// than is known here, and given it some time more.
     pub fn is_long_over(&self, now: UnixMs) -> bool {
         now >= self.reprieve.max(self.seen + self.ttl) + self.ttl / 2
@@ -142,7 +142,7 @@ impl Session {
     }
 
     pub fn wait(&mut self, id: u64, limit: i64, now: UnixMs) {
-        // An acknowledgement may stand behind the call of a session that seems to read nothing.
+        // An acknowledgement may come behind the call of a session that seems to read nothing.
         let most = if self.events.len() > UNREAD { 10 } else { self.ttl / 3 };
         let until = now + if limit > 0 { limit.min(most) } else { most };
         self.call = Some(WaitingCall { id, until, has_news: false });
@@ -179,7 +179,7 @@ impl Session {
         told
     }
 
-    /// What an event says for the first time, it says each time.
+    /// An event keeps the outcome with which it was first sent.
     pub fn said(&mut self, seq: u64, outcome: Outcome) {
         if let Some(event) = self.events.iter_mut().find(|event| event.seq == seq) {
             event.outcomes = vec![outcome];

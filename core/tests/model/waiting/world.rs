@@ -60,7 +60,7 @@ pub struct Waiting {
     pub is_asked_anew: bool,
 }
 
-/// How a holder has one side of a lock.
+/// What a holder has on one side of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldAs {
     pub holds: i64,
@@ -114,7 +114,7 @@ pub struct Left {
     pub waiter: Waiting,
     /// Earlier waiters for the same lock.
     pub ahead: Vec<Waiting>,
-    /// Of its lock.
+    /// The ms left of its lock.
     pub left_ms: i64,
     /// Why it could not be granted the lock at this moment.
     pub refusal: Option<Refusal>,
@@ -168,7 +168,7 @@ impl Watcher for Seen {
         self.last_id.get()
     }
 
-    /// Now and then, as if it could not be done in one step.
+    /// Refuses now and then, as if a hand-over could not be done in one step.
     fn refuses(&self, world: &World, commit: &Commit<'_>) -> Option<Paused> {
         (commit.hands_over && world.now() % 5 == 0).then_some(Paused { for_ms: 0 })
     }
@@ -325,13 +325,13 @@ pub trait Look {
         Grace { length_ms, left_ms }
     }
 
-    /// Whether no lease may be so long.
+    /// Whether this lease is longer than a lease may be.
     fn is_too_long(&self, lease: Lease) -> bool {
         let length_ms = self.world().grace_ms.get();
         length_ms > 0 && lease.end(0).unwrap() > length_ms
     }
 
-    /// The next command is about this lock.
+    /// Makes the next command be about this lock. Returns its key.
     fn is_about(&self, lock: usize) -> &'static [u8] {
         self.world().use_database(LOCKS[lock].database);
         LOCKS[lock].key
@@ -375,7 +375,7 @@ pub trait Look {
         })
     }
 
-    /// How this holder has this side of the lock: with its last hold's lease.
+    /// What this holder has on this side of the lock, with the lease of its last hold.
     fn held(&self, lock: usize, holder: &str, side: Side) -> Option<HeldAs> {
         let side = kind_of(side);
         if let Some(permits) = self.permits(lock) {
@@ -418,7 +418,7 @@ pub trait Look {
         }
     }
 
-    /// Those that have not ended, each with its end; None if the key holds something else.
+    /// The permits that have not ended, each with its end; None if the key holds something else.
     fn permits(&self, lock: usize) -> Option<BTreeMap<String, UnixMs>> {
         let Entry { value: Value::SortedSet(permits), expiry } = self.entry(lock, LOCKS[lock].key)? else {
             return None;
@@ -473,7 +473,7 @@ pub fn who(queued: &Queued<'_, Client>) -> Who {
     }
 }
 
-/// A permit, whatever its limit: what a holder has does not say it.
+/// A permit, whatever its limit: a held permit does not say its limit.
 pub const A_PERMIT: Side = permit(1);
 
 pub fn kind_of(side: Side) -> Side {

@@ -4,7 +4,7 @@ use super::{LOCKS, Move, World};
 use crate::server::Health;
 
 impl World {
-    /// What follows from a change of a server at once.
+    /// Does what follows at once from a change of a server.
     pub(super) fn has_changed(&mut self, server: usize) {
         self.check_tokens(server);
         self.trace_lock(server);

@@ -58,7 +58,7 @@ impl World {
         if is_retired && !self.late_arrives {
             link.up.clear();
         }
-        // Whether a session is known is asked in one write with the call behind it, and nothing comes in between.
+        // The question whether a session is known goes in one write with the call after it, so nothing comes in between.
         let asks_first = |request: &Request| request[0] == b"RLOCK.CANCEL" && request[2] == b"0";
         while let Some(request) = self.links.get_mut(&wire).and_then(|link| link.up.pop_front()) {
             let goes_on = asks_first(&request);
@@ -94,7 +94,7 @@ impl World {
         self.collects();
     }
 
-    /// Puts on their way what servers say.
+    /// Puts the servers' replies on their way.
     pub(super) fn collects(&mut self) {
         for (number, server) in self.servers.iter_mut().enumerate() {
             for (client, answer) in server.take_replies() {
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Nothing that was sent to what the server was before reaches what it is now.
+    /// What was sent to the server before it ended does not reach it after its restart.
     pub(super) fn forgets_connections(&mut self, server: usize) {
         self.late.retain(|_, late| late.server != server);
         for link in self.links.values_mut().filter(|link| link.state == State::Open && link.server == server) {
@@ -183,7 +183,7 @@ impl Link {
     }
 }
 
-/// The number of a connection at its server.
+/// How far apart the programs' connection numbers begin at a server.
 const OF_PROGRAM: u64 = 1_000_000_000;
 
 fn connection(wire: Wire) -> u64 {

@@ -35,12 +35,12 @@ public final class Peer {
         return node.port();
     }
 
-    /** At the same port, and without data. */
+    /** Restarts at the same port, without data. */
     public void restart() {
         try (Native client = node.client()) {
             client.say("DEBUG RESTART");
         } catch (RuntimeException closed) {
-            // It has no answer: the connection ends with the server.
+            // The server sends no answer: the connection ends with it.
         }
         Patience.until("the server answers again", () -> {
             try (Native client = node.client()) {

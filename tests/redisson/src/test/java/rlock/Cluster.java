@@ -6,7 +6,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
-/** Three masters, all slots among them; and a replica, if one is wanted. */
+/** Three masters that share all slots; and a replica, if one is wanted. */
 final class Cluster {
     private static final int SLOTS = 16_384;
     private static final int MASTERS = 3;
@@ -84,7 +84,7 @@ final class Cluster {
         return masters;
     }
 
-    /** The one that has a key's slot. */
+    /** The master that has a key's slot. */
     Node of(String key) {
         return masters.stream().filter(node -> {
             try (Native client = node.client()) {
@@ -96,7 +96,7 @@ final class Cluster {
         }).findFirst().orElseThrow();
     }
 
-    /** A key's slot, with its keys. */
+    /** Moves a key's slot, with its keys. */
     void move(String key, Node from, Node to) {
         try (Native source = from.client(); Native target = to.client()) {
             String slot = " " + source.say("CLUSTER KEYSLOT " + key);

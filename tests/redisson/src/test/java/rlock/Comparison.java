@@ -31,8 +31,8 @@ final class Comparison {
     private boolean leasesMayStay;
 
     /**
-     * At a release the first side may leave a lease alone, and the second restarts it. The second lock
-     * then gets the lease of the first, or they would differ from there on: by a whole lease, if a writer had added it.
+     * At a release the first side may leave a lease alone where the second restarts it. The second lock then gets the lease
+     * of the first. Otherwise they would differ from there on: by a whole lease, if a writer had added it.
      */
     Comparison withLeasesThatStay(boolean mayStay) {
         leasesMayStay = mayStay;
@@ -45,7 +45,7 @@ final class Comparison {
         this.name = name;
     }
 
-    /** @param first made with the dice that also choose the steps, so that one seed says all */
+    /** @param first made with the dice that also choose the steps, so that one seed reproduces everything */
     void run(int steps, Function<Random, Side> first, Side second, LongUnaryOperator leaseOfThread, Kind... kinds) {
         long seed = Long.getLong("rlock.seed", new Random().nextLong());
         Random random = new Random(seed);
@@ -89,8 +89,8 @@ final class Comparison {
     }
 
     /**
-     * {@link KnownDefectsTest} shows how these two releases differ: of a read inside a write that leaves other
-     * reads (R3), and, in a Redisson without an unlock latch, of a read-write lock that is gone (R5).
+     * {@link KnownDefectsTest} shows how two releases differ: that of a read inside a write that leaves other reads (R3), and,
+     * in a Redisson without an unlock latch, that of a read-write lock that is gone (R5).
      */
     private boolean isKnownDifference(Kind kind, long thread) {
         if (kind == Kind.PLAIN) {

@@ -8,7 +8,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
-/** Threads that work at the same time; the first failure of any is the test's. */
+/** Threads that work at the same time; the first failure of any of them fails the test. */
 final class Crew implements AutoCloseable {
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private final List<Future<?>> work = new ArrayList<>();

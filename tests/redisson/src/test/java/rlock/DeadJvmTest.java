@@ -45,8 +45,8 @@ class DeadJvmTest {
     /**
      * Waits for a lock of the killed JVM.
      *
-     * @return by how many ms it was granted later than another lock with a lease that ended at the same time; both by the
-     *     server's clock, so that a busy machine is as late with both
+     * @return how many ms later it was granted than another lock with a lease that ended at the same time; both are by the
+     *     server's clock, so a busy machine is as late with both
      */
     private static double lateness(String name, Process service) throws Exception {
         String twin = "twin:" + name;

@@ -55,8 +55,8 @@ class ExclusionTest {
 
     /**
      * Some holders never come back: their lease runs out, or their key is deleted. They do not touch the number, so
-     * the sum stays exact: each round that adds holds a lease that cannot end under it, and the next holder after a lost
-     * holder must come alone. (Holders that come back late and do write are for fencing tokens: FencedLockTest.)
+     * the sum stays exact: each round that adds holds a lease that cannot end under it, and after a lost holder only one
+     * next holder may come. (Holders that come back late and do write are for fencing tokens: FencedLockTest.)
      */
     @Test
     void no_addition_is_lost_while_leases_run_out_and_keys_are_deleted() {
@@ -89,8 +89,8 @@ class ExclusionTest {
     }
 
     /**
-     * Without a place in the queue: a lock that is handed over is not announced, so Java would not know that this lease
-     * is a short one, and would sleep for as long as the one before it.
+     * Takes the lock without a place in the queue. A hand-over is not announced, so Java would not know that this lease is
+     * short, and would sleep for as long as the previous one.
      */
     private static void takeFreeLock(Native own, String nameHolderLease) {
         Patience.until("the lock is free", () -> own.say("RLOCK.ACQUIRE " + nameHolderLease) == null);

@@ -27,7 +27,7 @@ class FencedLockTest {
     void the_same_random_steps_leave_the_same_locks_and_counters() {
         Side java = new Side.JavaSide((name, kind) -> fleet.getFencedLock(name));
         Side rlock = new Side.NativeSide(client, fleet, " FENCED");
-        // As Redisson counts: else the counters differ.
+        // Redisson counts its tokens; by the clock the counters would differ.
         client.say("CONFIG SET rlock.tokens count");
         try {
             new Comparison(client, fleet, "state:fenced").run(500, dice -> java, rlock,

@@ -14,8 +14,7 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 
-/** The Java side: Redisson's clients, by nothing but its public API; all of them with the
- * locks of java/, if these are what is tested. */
+/** The Java side: Redisson's clients, by its public API only, and with the locks of java/ if these are tested. */
 final class Fleet {
     /** Whether the locks are those of java/, on Redisson's keys. */
     static final boolean IS_WRAPPED = Boolean.getBoolean("rlock.wrapped");
@@ -48,8 +47,8 @@ final class Fleet {
     }
 
     /**
-     * The client with locks by java/, so that one test serves both. By their names, since not every version that is
-     * tested comes with java/.
+     * Gives the client the locks of java/, so that one test serves both. They are found by their names, since not every
+     * version that is tested comes with java/.
      */
     static RedissonClient wrap(RedissonClient redisson) {
         try {

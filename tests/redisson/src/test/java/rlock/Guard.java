@@ -7,12 +7,12 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
 /**
- * One way into what a lock protects, for a worker with a connection and a name of its own. Java's is known by its
- * thread instead.
+ * One way to enter and leave what a lock protects, for a worker with a connection and a name of its own. A Java worker is
+ * known by its thread instead.
  *
- * <p>The leases are so long that none ends while its holder works; but not longer, since now and then a thread of
- * Redisson's sleeps for as long as the lock had left when it asked. A writer's unlock wakes only threads that sleep already,
- * so one that is just about to sleeps on.
+ * <p>The leases are so long that none ends while its holder works, but no longer: now and then a thread of Redisson's
+ * sleeps for as long as the lock had left when it asked. A writer's unlock wakes only threads that sleep already, so a
+ * thread that is about to sleep misses it and sleeps on.
  */
 interface Guard {
     long LEASE_MS = 10_000;

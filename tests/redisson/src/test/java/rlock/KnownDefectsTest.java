@@ -116,12 +116,12 @@ class KnownDefectsTest {
         Waiter waiter = Waiter.java(lock);
         assertEquals(1L, client.say(end));
         waiter.grantedAt();
-        // Its timer goes by another clock than the lease.
+        // The thread's timer goes by another clock than the lease.
         long early = due - System.currentTimeMillis();
         assertTrue(early < 50, () -> "it was woken, " + early + " ms before the end");
     }
 
-    /** One read hold too many in a plain lock's hash, or the reverse, and no thread can release it any more. */
+    /** If a read hold gets into a plain lock's hash, or the reverse, no thread can release it any more. */
     @Test
     void java_mixes_kinds_on_one_key_and_the_commands_refuse() {
         fleet.getLock("kinds").lock(MINUTE, TimeUnit.MILLISECONDS);

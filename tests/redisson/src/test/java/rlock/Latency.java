@@ -11,7 +11,7 @@ import java.util.concurrent.locks.LockSupport;
 final class Latency {
     static final int ROUNDS = 11;
 
-    /** A wake-up is one of the server, one of the client, and one of its thread. */
+    /** A wake-up wakes the server, the client, and the client's thread. */
     private static final int THREADS_IN_A_WAKE_UP = 3;
 
     private final List<Double> ms = new ArrayList<>();

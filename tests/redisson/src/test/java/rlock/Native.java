@@ -15,8 +15,8 @@ import java.util.Locale;
 /**
  * A client that is not Redisson: one connection, any command, the reply as it is.
  *
- * <p>Written out rather than taken from a library, so that nothing stands between these tests and the server that could
- * retry, reconnect or translate. Strings are Latin-1: each byte is a char.
+ * <p>Written out rather than taken from a library, so that nothing between these tests and the server can retry,
+ * reconnect or translate. Strings are Latin-1: each byte is a char.
  */
 final class Native implements AutoCloseable {
     /** An error reply. */

@@ -45,7 +45,7 @@ final class Node {
         running.add(this);
     }
 
-    /** The one server that all tests share which need no more than names of their own. */
+    /** The server shared by all tests that need no more than names of their own. */
     static synchronized Node shared() {
         if (shared == null) {
             shared = start();
@@ -64,7 +64,7 @@ final class Node {
         return start("", List.of());
     }
 
-    /** One of those that watch a master. */
+    /** A sentinel, which watches a master. */
     static Node sentinel(String config) {
         return start(config, List.of("--sentinel"));
     }
@@ -89,7 +89,7 @@ final class Node {
         return new Native(port);
     }
 
-    /** It stays there, and answers no more. */
+    /** The server stays there, and answers no more. */
     void freeze() {
         try {
             running.remove(this);
@@ -99,7 +99,7 @@ final class Node {
         }
     }
 
-    /** Answers again, first what it was asked meanwhile. */
+    /** The server answers again, first what it was asked meanwhile. */
     void thaw() {
         try {
             new ProcessBuilder("kill", "-CONT", Files.readString(directory.resolve("pid")).trim()).start().waitFor();

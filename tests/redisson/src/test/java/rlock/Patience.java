@@ -25,14 +25,14 @@ final class Patience {
             if (System.nanoTime() > deadline) {
                 throw new AssertionError("waited in vain until " + what);
             }
-            // Not at once: what is waited for needs the processor, too.
+            // Not at once: the awaited work needs the processor, too.
             LockSupport.parkNanos(1_000_000);
         }
     }
 
     /**
-     * Until a thread sleeps in Redisson's lock(), where only a message or the end of the lease wakes it. It must be parked
-     * already: on its way there it would miss the message of a write unlock.
+     * Waits until a thread sleeps in Redisson's lock(), where only a message or the end of the lease wakes it. It must be
+     * parked already: on its way there it would miss the message of a write unlock.
      */
     static void untilAsleep(Thread thread) {
         until("the Java thread sleeps in lock()", () -> {

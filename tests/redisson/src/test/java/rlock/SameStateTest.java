@@ -14,8 +14,8 @@ import org.redisson.api.RedissonClient;
 /** Both sides store the same, byte for byte, so each can go on with what the other began. */
 class SameStateTest {
     /**
-     * A Java unlock that leaves holds restarts the lease at the watchdog's, if this RLock object did not take it. A
-     * wrapped one leaves it alone then.
+     * If an RLock object did not take a hold, its unlock restarts the lease of the holds that are left at the watchdog's
+     * timeout. A wrapped lock leaves that lease alone.
      */
     private static final long WATCHDOG_MS = Fleet.LONG_MS;
 
@@ -71,7 +71,7 @@ class SameStateTest {
         return Fleet.LONG_MS + (thread - 900) * 10_000;
     }
 
-    /** Each step by whichever side the dice say. */
+    /** A side that does each step by one of the two sides, as the dice say. */
     private static Side mixed(Random dice) {
         Side java = Side.JavaSide.of(client);
         Side nativeSide = nativeSide();

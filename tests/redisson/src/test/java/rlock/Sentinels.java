@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 final class Sentinels {
     static final String MASTER = "main";
 
-    /** Sentinels look and speak far more often than they would, so that a test need not wait for them. */
+    /** Sentinels check and report far more often than by default, so that a test need not wait for them. */
     private static final String HURRY = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 200 ASK-PERIOD 200 "
             + "PUBLISH-PERIOD 1000 TILT-TRIGGER 60000";
 
@@ -64,7 +64,7 @@ final class Sentinels {
         replica = old;
     }
 
-    /** Returns once the old master is demoted, and all sentinels know: one that does not would undo it at the next one. */
+    /** Returns once the old master is demoted and all sentinels know: one that does not would undo it at the next failover. */
     void settle() {
         Patience.until(UNTIL_AGREED, "the old master follows", () -> says(replica, "master_link_status:up"));
         Patience.until(UNTIL_AGREED, "all sentinels know", () -> sentinels.stream().allMatch(this::knows));
@@ -77,7 +77,7 @@ final class Sentinels {
         }
     }
 
-    /** By a connection of its own each time, since a sentinel closes all of a server when it changes its role. */
+    /** Uses a new connection each time, since a sentinel closes all connections of a server when it changes its role. */
     private static boolean says(Node node, String line) {
         try (Native client = node.client()) {
             return ("" + client.say("INFO replication")).contains(line);

@@ -9,7 +9,7 @@ final class Setting {
     private Setting() {
     }
 
-    /** By a constant's name. */
+    /** Sets a constant by its name. */
     static void set(Object config, String name, String value) {
         Method setter = setter(config, name);
         Object constant = Arrays.stream(setter.getParameterTypes()[0].getEnumConstants())

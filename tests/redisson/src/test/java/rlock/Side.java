@@ -27,10 +27,10 @@ interface Side {
         }
     }
 
-    /** Without waiting. Whether it was granted. */
+    /** Acquires without waiting. Returns whether it was granted. */
     boolean take(String name, Kind kind, long thread, long leaseMs);
 
-    /** One hold. Whether there was one; where holds are left, Redisson restarts the lease at the one last taken. */
+    /** Releases one hold. Returns whether there was one. If holds are left, Redisson restarts the lease that was last taken. */
     boolean give(String name, Kind kind, long thread, long leaseMs);
 
     /** RLOCK commands. */

@@ -27,7 +27,7 @@ final class Waiter {
         return new Waiter(wait);
     }
 
-    /** A Java thread that takes the lock and gives it back; returns once it sleeps in lock(). */
+    /** A Java thread that takes the lock and releases it; returns once it sleeps in lock(). */
     static Waiter java(RLock lock) {
         return asleep(() -> {
             lock.lock();
@@ -66,7 +66,7 @@ final class Waiter {
         return waiter;
     }
 
-    /** A client of the command, which ends in its WAIT; returns once the server keeps it waiting. */
+    /** A client that runs the command, which ends in its WAIT; returns once the server keeps it waiting. */
     static Waiter rlock(Node node, String command) {
         Waiter waiter;
         try (Native observer = node.client()) {
@@ -84,7 +84,7 @@ final class Waiter {
         return waiter;
     }
 
-    /** How many the server keeps waiting. */
+    /** How many waiters the server has. */
     static long waiting(Native observer) {
         String info = (String) observer.say("INFO rlock");
         return Long.parseLong(info.split("rlock_waiters:|waiters:")[1].split("\r\n")[0]);

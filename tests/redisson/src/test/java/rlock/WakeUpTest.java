@@ -47,7 +47,7 @@ class WakeUpTest {
         latency.assertMedianWithin(JAVA_MS);
     }
 
-    /** Before any of the readers unlocks, which would wake another reader. */
+    /** All readers wake before any of them unlocks, which would wake another reader. */
     @Test
     void a_native_write_release_wakes_all_java_readers() {
         RLock lock = fleet.getReadWriteLock("wake:13").readLock();
@@ -132,7 +132,7 @@ class WakeUpTest {
         latency.assertMedianWithin(NATIVE_MS);
     }
 
-    /** It is not notified of that; but it knows how long the lease is. */
+    /** The thread is not notified of the end, but it knows how long the lease is. */
     @Test
     void a_java_thread_wakes_when_the_lease_of_a_dead_native_client_ends() {
         RLock lock = fleet.getLock("wake:11");

@@ -51,8 +51,8 @@ class WatchdogTest {
     }
 
     /**
-     * An RLock object knows what lease it took itself; if it took none, its unlock restarts it at the watchdog's.
-     * Wrapped, it leaves alone what it has not taken.
+     * An RLock object knows the lease that it took itself. If it took none, its unlock restarts the lease at the watchdog's
+     * timeout. A wrapped lock leaves a lease alone that it has not taken.
      */
     @Test
     void a_java_unlock_shortens_the_native_holds_that_are_left_to_the_watchdogs_timeout() {

@@ -60,8 +60,8 @@ import rlock.redisson.RlockMissingException;
  * The wrapper for the suite that all clients are held to: clients/conformance/README.md has its lines. It does what a
  * service can do by the public API, and no more: what is missing there is named, and refused.
  *
- * <p>Redisson's locks belong to threads. So each thing that is held has a thread of its own, which takes it and gives
- * it back. JSON is read as the YAML that it also is, since each Redisson brings a reader for that.
+ * <p>Redisson's locks belong to threads. So each thing that is held has a thread of its own, which takes and releases
+ * it. JSON is read as the YAML that it also is, since each Redisson brings a reader for that.
  */
 final class WrappedAdapter {
     private static final List<String> WITHOUT = List.of(
@@ -69,11 +69,11 @@ final class WrappedAdapter {
             "fixed",
             // The server's setting.
             "max_waiters",
-            // A hold is a thread's.
+            // A hold belongs to a thread.
             "owner",
             // Redisson asks as many as there are, for as long as the client's configuration says.
             "replicas",
-            // Redisson fences single locks alone.
+            // Redisson fences only single locks.
             "tokens");
 
     private static final List<String> REFUSED = List.of("max_waiters", "owner", "replicas");
@@ -82,7 +82,7 @@ final class WrappedAdapter {
     private static final Map<String, String> BY_CODE = Map.of("NOAUTH", "no-right", "WRONGPASS", "no-right",
             "NOPERM", "no-right", "WRONGKIND", "wrong-kind", "DEADLOCK", "deadlock", "QUEUEFULL", "queue-full");
 
-    /** If it was no release, there is nothing to be in doubt about. */
+    /** Error words by exception. Only a release can be in doubt. */
     private static final Map<Class<?>, String> BY_CLASS = Map.ofEntries(entry(Busy.class, "busy"),
             entry(InterruptedException.class, "cancelled"), entry(IllegalMonitorStateException.class, "lost"),
             entry(LockBusyException.class, "busy"), entry(Failed.class, "failed"), entry(LockLostException.class, "lost"),
@@ -94,23 +94,23 @@ final class WrappedAdapter {
             entry(RedisNodeNotFoundException.class, "unavailable"),
             entry(RedisOutOfMemoryException.class, "unavailable"));
 
-    /** The watchdog's, if nothing else is said. */
+    /** The watchdog's lease, if no other is requested. */
     private static final int USUAL_LEASE_MS = 30_000;
 
-    /** Redisson's own number. */
+    /** Redisson's default. */
     private static final int FIRST_CONNECTIONS = 24;
 
     /** Between two tries to reach a server. As many are made as fit into the patience if each fails at once. */
     private static final int PAUSE_MS = 100;
 
-    /** How long each of those that learn of the close may take to end. */
+    /** How long each task and each holder may take to end at a close. */
     private static final int CLOSING_MS = 1_000;
 
     private final PrintStream out =
             new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
     private final Map<Integer, Task> byRequest = new ConcurrentHashMap<>();
     private final Map<String, Holder> byName = new ConcurrentHashMap<>();
-    /** By their leases: the watchdog's timeout is the whole client's, so each lease has a client of its own. */
+    /** The clients by their leases: the watchdog's timeout is the whole client's, so each lease has a client of its own. */
     private final Map<Integer, RedissonLocks> clients = new ConcurrentHashMap<>();
     private volatile Request opened;
     private volatile boolean isClosing;
@@ -149,7 +149,7 @@ final class WrappedAdapter {
         private static final long serialVersionUID = 1;
     }
 
-    /** Of work that must fail. */
+    /** Thrown by work that must fail. */
     private static final class Failed extends Exception {
         private static final long serialVersionUID = 1;
     }
@@ -248,7 +248,7 @@ final class WrappedAdapter {
         }
     }
 
-    /** As a service ends in good order. The shutdown ends all waits, too, but leaves what is held to its lease. */
+    /** Closes like a service that ends in good order. The shutdown ends all waits, too, but leaves holds to their leases. */
     private void close() throws InterruptedException {
         isClosing = true;
         List<Task> tasks = List.copyOf(byRequest.values());
@@ -292,7 +292,7 @@ final class WrappedAdapter {
                 .orElse(error instanceof RedisException ? "refused" : "configuration");
         return switch (word) {
             case "cancelled" -> isClosing ? "closed" : word;
-            // Its locks were there when the client was opened.
+            // The module was there when the client was opened.
             case "no-module" -> request.text("do").equals("once") ? "old-module" : word;
             case "in-doubt" -> request.text("do").equals("release") ? word : "unavailable";
             default -> word;
@@ -330,14 +330,14 @@ final class WrappedAdapter {
         return String.valueOf(value);
     }
 
-    /** What the suite may end. */
+    /** A task that the suite may end. */
     private interface Task {
         void cancel();
 
         /** @param how with the value, or that the work is to fail */
         void finish(Request how);
 
-        /** Of what must be over before the client is closed. */
+        /** For tasks that must be over before the client is closed. */
         default void awaitEnd() throws InterruptedException {
         }
     }
@@ -454,14 +454,14 @@ final class WrappedAdapter {
         final AtomicReference<LostLock> lost = new AtomicReference<>();
         private final Request request;
         private final String held;
-        /** Of the work. */
+        /** The end of the work. */
         private final CompletableFuture<Void> end = new CompletableFuture<>();
         private boolean isWaiting = true;
         private RedissonLocks locks;
         private volatile RLock lock;
         /** In place of a lock. */
         private volatile Permits permits;
-        /** In place of both: what no thread holds. */
+        /** In place of both: a hold that no thread has. */
         private volatile HeldLock hold;
 
         Holder(Request request) {
@@ -487,7 +487,7 @@ final class WrappedAdapter {
             }
         }
 
-        /** A granted request must not be disturbed later by what came too late. */
+        /** A cancel that comes too late must not disturb a granted request. */
         private synchronized void waitsNoMore() {
             isWaiting = false;
             if (!isClosing) {
@@ -500,13 +500,13 @@ final class WrappedAdapter {
             end.complete(null);
         }
 
-        /** What is no longer guaranteed counts as lost before its loss is reported. */
+        /** A hold that is no longer guaranteed counts as lost before its loss is reported. */
         Map<String, Object> look() {
             long remaining = lost.get() != null ? 0 : remaining();
             return Map.of("lost", remaining == 0, "remaining", remaining);
         }
 
-        /** Once: a lock of several is lost with the first of them. */
+        /** Reports a loss once: a lock of several is lost with the first of them. */
         void lost(LostLock what) {
             if (lost.compareAndSet(null, what)) {
                 say(Map.of("lost", held, "reason", what.getReason().word(), "why", what.toString()));
@@ -560,7 +560,7 @@ final class WrappedAdapter {
             }
         }
 
-        /** Without a limit to the wait, so that both ways to have a lock are tried. This one can be detached. */
+        /** Acquires without a limit to the wait, so that both ways to have a lock are tried. This hold can be detached. */
         private HeldLock hold() throws InterruptedException {
             failIfRefused(request);
             locks = client(request);
@@ -571,7 +571,7 @@ final class WrappedAdapter {
             return locks.hold(lock());
         }
 
-        /** The token, if it is to have one. */
+        /** Acquires. Returns the token, if one was requested. */
         private Optional<Long> acquire() throws Exception {
             failIfRefused(request);
             locks = client(request);
@@ -587,7 +587,7 @@ final class WrappedAdapter {
                 isInTime = token != null;
             } else if (request.has("permit")) {
                 permits = locks.getPermits(request.text("permit"), request.number("limit"));
-                // Nothing is waited for longer than that.
+                // No test waits longer than that.
                 Duration wait = request.has("wait") ? Duration.ofMillis(request.number("wait")) : Duration.ofDays(1);
                 isInTime = permits.tryAcquire(wait);
             } else {
@@ -624,12 +624,12 @@ final class WrappedAdapter {
                 if (token.cancel(false)) {
                     throw e;
                 }
-                // It came at this moment.
+                // The token came at this moment.
                 return token.get();
             }
         }
 
-        /** The wrapper interrupts it when the lock is lost. */
+        /** Does the work. The wrapper interrupts it when the lock is lost. */
         private void work() throws Exception {
             failIfRefused(request);
             locks = client(request);
@@ -671,11 +671,11 @@ final class WrappedAdapter {
             try {
                 unlock();
             } catch (RuntimeException e) {
-                // What was lost is not there, and what cannot be reached has its lease.
+                // A lost hold is gone, and a hold that cannot be reached ends with its lease.
             }
         }
 
-        /** Until it is released: a release that failed may be tried again. */
+        /** Keeps the hold until it is released: a release that failed may be tried again. */
         private void keep() {
             try {
                 while (byName.get(held) == this) {

@@ -10,10 +10,10 @@ import rlock.redisson.RedissonLocks;
 
 /** Callbacks of async methods that run longer than the first lease of a wait, which is 3 s. */
 class WrappedCallbackTest {
-    /** More than connections, so that a blocked thread reads no other connection's replies. */
+    /** More threads than connections, so that a blocked thread reads no other connection's replies. */
     private static final int THREADS = 64;
 
-    /** Renewed each 2 s, and not lost while the server is frozen for a moment. */
+    /** Such a lease is renewed every 2 s, and is not lost while the server is frozen for a moment. */
     private static final int PATIENT_MS = 6_000;
 
     private final RedissonLocks locks = WrappedFleet.with(config -> config.setLockWatchdogTimeout(Fleet.LONG_MS)

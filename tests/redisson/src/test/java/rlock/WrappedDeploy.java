@@ -31,7 +31,7 @@ final class WrappedDeploy {
         try {
             locks.call(locks.getLock(arguments[1]), WrappedDeploy::work);
         } catch (InterruptedException e) {
-            // By the hook, while it waited or worked.
+            // The hook interrupted it, while it waited or worked.
         } finally {
             redisson.shutdown();
         }

@@ -11,7 +11,7 @@ final class WrappedFleet {
     private WrappedFleet() {
     }
 
-    /** Of the one client on the shared server, for tests that need no settings of their own. */
+    /** The locks of the one client on the shared server, for tests that need no settings of their own. */
     static synchronized RedissonLocks shared() {
         if (shared == null) {
             shared = on(Node.shared().address());

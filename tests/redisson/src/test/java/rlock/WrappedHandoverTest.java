@@ -21,7 +21,7 @@ import rlock.redisson.LossReason;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
-/** What Java alone has of holds that are handed on: clients/conformance tests the rest. */
+/** What only Java has for holds that are handed on: clients/conformance tests the rest. */
 class WrappedHandoverTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
 
@@ -58,7 +58,7 @@ class WrappedHandoverTest {
         assertEquals(0, client.number("EXISTS passed"));
     }
 
-    /** It would be taken for a re-entry, since the holder of a thread has the same name each time. */
+    /** An acquire would be taken for a re-entry, since the holder of a thread has the same name each time. */
     @Test
     void the_thread_that_detached_a_hold_does_not_enter_it_again() throws Exception {
         RLock lock = locks.getLock("again");
@@ -71,7 +71,7 @@ class WrappedHandoverTest {
         lock.unlock();
     }
 
-    /** Which Java's own ways to read numbers and names take. */
+    /** Java's own ways to read numbers and names would take these texts. */
     @Test
     void a_text_that_is_almost_right_is_refused_and_not_repeated() {
         for (String text : List.of("rlock1/PLAIN/2000/0/-/secret/a", "rlock1/plain/+1/0/-/secret/a",

@@ -23,7 +23,7 @@ import rlock.redisson.InMemoryLocks;
 import rlock.redisson.Lead;
 import rlock.redisson.RedissonLocks;
 
-/** What Java alone has of leads: clients/conformance tests the rest. */
+/** What only Java has for leads: clients/conformance tests the rest. */
 class WrappedLeadTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
 
@@ -76,7 +76,7 @@ class WrappedLeadTest {
         assertEquals(0, client.number("EXISTS own"));
     }
 
-    /** Also if it looks like one that is waited out. */
+    /** Also if the error looks like one that is waited out. */
     @Test
     void the_error_of_the_work_ends_the_lead_and_releases_the_lock() {
         for (Exception error : List.of(new IOException(), new RedisException("of the work"))) {

@@ -122,7 +122,7 @@ class WrappedLockTest {
         assertEquals(List.of(), losses);
     }
 
-    /** Redisson's own stops to renew the outer hold when the inner one goes. */
+    /** Redisson's own lock stops renewing the outer hold when the inner one goes. */
     @Test
     void the_outer_hold_is_renewed_when_an_inner_one_with_a_lease_has_gone() {
         RLock lock = locks.getLock("nested");
@@ -204,7 +204,7 @@ class WrappedLockTest {
         waiter.grantedAt();
     }
 
-    /** Redisson's own forgets the lease that it was asked for. */
+    /** Redisson's own lock forgets the lease that it was asked for. */
     @Test
     void a_token_is_drawn_with_the_lease_that_was_asked_for() {
         RFencedLock lock = locks.getFencedLock("fence");
@@ -229,7 +229,7 @@ class WrappedLockTest {
         assertThrows(IllegalArgumentException.class, () -> locks.getMultiLock(locks.getLock("multi:1"), redissons));
     }
 
-    /** Whether it takes them at once or, as it has to do with a writer among them, one after the other. */
+    /** Whether the lock takes its parts at once or, as it has to do with a writer among them, one after the other. */
     @Test
     void a_lock_of_many_ends_its_wait_by_an_interrupt_or_an_error_and_keeps_nothing() throws Exception {
         RLock free = locks.getLock("ends:1");

@@ -142,7 +142,7 @@ class WrappedLossTest {
         assertEquals(0L, client.say("EXISTS rest:2"));
     }
 
-    /** However near its end the lock is lost. */
+    /** However near the end of the work the lock is lost. */
     @Test
     void no_thread_is_interrupted_once_the_work_has_ended() {
         try (Crew crew = new Crew()) {
@@ -168,7 +168,7 @@ class WrappedLossTest {
             locks.call(lock, () -> {
                 locks.lost(lock).thenRun(() -> reported.complete(null));
                 takeAway(own, lock.getName());
-                // It is noticed at the next renewal.
+                // The loss is noticed at the next renewal.
                 long end = System.nanoTime()
                         + MILLISECONDS.toNanos(ThreadLocalRandom.current().nextLong(Fleet.WATCHDOG_MS / 2));
                 while (System.nanoTime() < end && !Thread.currentThread().isInterrupted()) {
@@ -208,7 +208,7 @@ class WrappedLossTest {
         assertEquals(1, locks.call(lock, Duration.ZERO, () -> 1));
     }
 
-    /** A server that is gone was sent no unlock, and nothing may renew the lock when it is there again. */
+    /** No unlock reached the server that is gone, and nothing may renew the lock when the server is there again. */
     @Test
     void what_was_not_unlocked_when_the_work_ended_is_not_renewed() throws Exception {
         Node node = Node.start();
@@ -223,7 +223,7 @@ class WrappedLossTest {
         WrappedFleet.end(far);
     }
 
-    /** Of waits and holds, too: RlockMetrics is one, and SpringSetupTest reads it. */
+    /** An observer is notified of waits and holds, too: RlockMetrics is one, and SpringSetupTest reads it. */
     @Test
     void an_observer_is_notified_of_losses_and_its_failure_changes_nothing() throws Exception {
         CompletableFuture<LostLock> reported = new CompletableFuture<>();

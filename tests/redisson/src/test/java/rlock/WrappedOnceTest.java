@@ -22,7 +22,7 @@ import rlock.redisson.LockLostException;
 import rlock.redisson.LossReason;
 import rlock.redisson.RedissonLocks;
 
-/** What Java alone has of answers: clients/conformance tests the rest. */
+/** What only Java has for answers: clients/conformance tests the rest. */
 class WrappedOnceTest {
     private static final Duration KEEP = Duration.ofMinutes(10);
 
@@ -109,7 +109,7 @@ class WrappedOnceTest {
         assertEquals(0, client.number("EXISTS rlock_answer:{lost}"));
     }
 
-    /** It has sent the request that the others share. */
+    /** The cancelled caller has sent the request that the others share. */
     @Test
     void a_stage_that_is_cancelled_leaves_the_others_their_wait() throws Exception {
         client.say("RLOCK.ONCE wait other 60000");

@@ -17,7 +17,7 @@ import rlock.redisson.LostLock;
 import rlock.redisson.Permits;
 import rlock.redisson.RedissonLocks;
 
-/** So many at once, served in their order together with native clients. */
+/** As many holders at once as there are permits, served in their order together with native clients. */
 class WrappedPermitsTest {
     private final RedissonLocks locks = WrappedFleet.on(Node.shared().address());
 

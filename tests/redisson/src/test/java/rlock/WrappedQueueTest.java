@@ -14,14 +14,14 @@ import org.junit.jupiter.api.Test;
 import org.redisson.api.RLock;
 import rlock.redisson.RedissonLocks;
 
-/** Threads of Java stand in the server's queue like everybody else: what Redisson's own cannot have. */
+/** Java threads wait in the server's queue like all other clients, which Redisson's own locks cannot do. */
 class WrappedQueueTest {
     private final RedissonLocks locks = WrappedFleet.shared();
 
     @AutoClose
     private final Native client = Node.shared().client();
 
-    /** Redisson's own sleeps until the lease would have ended. */
+    /** A thread in Redisson's own lock sleeps until the lease would have ended. */
     @Test
     void a_deleted_lock_is_granted_to_java() {
         assertNull(client.say("RLOCK.ACQUIRE deleted other 60000"));
@@ -45,7 +45,7 @@ class WrappedQueueTest {
         WrappedFleet.end(begins);
     }
 
-    /** Where others wait, a request goes to the queue at once, with a short lease: not that of the holder. */
+    /** If others wait, a request goes to the queue at once, with a short lease: but not the request of the holder. */
     @Test
     void a_holder_that_enters_again_keeps_its_lease() {
         RedissonLocks patient = WrappedFleet.with(config ->
@@ -62,7 +62,7 @@ class WrappedQueueTest {
         WrappedFleet.end(patient);
     }
 
-    /** The first lease of a wait is short, and the watchdog renews no lease of the caller's own. */
+    /** The first lease of a wait is short, and the watchdog does not renew a lease that the caller has chosen. */
     @Test
     void after_a_wait_a_lease_of_its_own_is_whole() {
         assertNull(client.say("RLOCK.ACQUIRE whole other 60000"));

@@ -45,7 +45,7 @@ class WrappedRedeployTest {
         });
     }
 
-    /** Redisson does not end threads that a service has lent to it, so their end does not tell of the shutdown. */
+    /** Redisson does not end threads that a service has lent to it, so their end does not show the shutdown. */
     @Test
     void the_clock_ends_although_lent_threads_go_on() {
         NioEventLoopGroup lent = new NioEventLoopGroup(4);
@@ -74,7 +74,7 @@ class WrappedRedeployTest {
         ClassLoader loader = new URLClassLoader(urls.toArray(URL[]::new), ClassLoader.getPlatformClassLoader());
         @SuppressWarnings("unchecked")
         Consumer<String> own = (Consumer<String>) loader.loadClass(application.getName()).getConstructor().newInstance();
-        // Its threads are the test's, not the application's.
+        // The node's threads are the test's, not the application's.
         String address = Node.shared().address();
         CompletableFuture<Void> end = new CompletableFuture<>();
         Thread thread = new Thread(() -> {

@@ -22,11 +22,11 @@ import org.redisson.config.Config;
 import rlock.redisson.LostLock;
 import rlock.redisson.RedissonLocks;
 
-/** What is held where that counts only once a replica knows it, as it does by default wherever there are replicas. */
+/** Locks that count only once a replica knows them, which is the default wherever there are replicas. */
 class WrappedReplicaTest {
     private static final int SYNC_MS = 100;
 
-    /** By what a loaded machine may be late: less than a defect that lengthens a lease would add to it. */
+    /** How late a loaded machine may be: less than a defect that lengthens a lease would add to it. */
     private static final long LATE_MS = 400;
 
     private final BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
@@ -59,7 +59,7 @@ class WrappedReplicaTest {
         return follower;
     }
 
-    /** Everything that the server was asked before is at the replica, and each waiter for that has its reply. */
+    /** Waits until the replica has everything that the server was asked before, and each WAIT for that has its reply. */
     private void untilConfirmed() {
         master.say("SET confirmed 1");
         assertEquals(1L, master.say("WAIT 1 20000"));
@@ -122,7 +122,7 @@ class WrappedReplicaTest {
         untilConfirmed();
         replica.freeze();
         untilRenewed("thawed");
-        // The first has been in vain then.
+        // When the second renewal comes, the first one has been in vain.
         untilRenewed("thawed");
         replica.thaw();
         untilALeaseIsOver();
@@ -161,7 +161,7 @@ class WrappedReplicaTest {
         assertEquals(List.of(), List.copyOf(losses));
     }
 
-    /** As many as there are; and it waits for a replica that returns. */
+    /** A lock is confirmed by as many replicas as there are; and it waits for a replica that returns. */
     @Test
     void without_a_replica_nothing_is_waited_for_until_there_is_one() {
         RLock held = locks.getLock("alone");
@@ -206,7 +206,7 @@ class WrappedReplicaTest {
         assertThrows(IllegalMonitorStateException.class, lock::unlock);
     }
 
-    /** Redisson says so, too. */
+    /** Redisson reports this, too. */
     @Test
     void an_unlock_that_no_replica_has_fails_and_the_lock_is_free() {
         RLock lock = locks.getLock("unlocked:alone");

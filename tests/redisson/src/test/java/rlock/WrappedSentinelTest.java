@@ -21,7 +21,7 @@ class WrappedSentinelTest {
         try (Turns turns = new Turns()) {
             RLock lock = locks.getLock("failover");
             for (int i = 0; i < THREADS; i++) {
-                // What was released at the old master only is still held at the new one, until this is over.
+                // What was released at the old master only is still held at the new one, until this lease is over.
                 turns.begin(() -> lock.lock(2, TimeUnit.SECONDS), lock::unlock);
             }
             for (int i = 0; i < FAILOVERS; i++) {

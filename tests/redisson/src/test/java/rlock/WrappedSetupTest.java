@@ -92,7 +92,7 @@ class WrappedSetupTest {
         assertThrows(NullPointerException.class, () -> RedissonLocks.of(null));
     }
 
-    /** One is polled, one is for requests of the waits; all others are those of Redisson's pool. */
+    /** One connection is polled, one is for requests of the waits; all others are those of Redisson's pool. */
     @Test
     void two_hundred_waits_take_two_connections() {
         int pool = 4;
@@ -118,7 +118,7 @@ class WrappedSetupTest {
         WrappedFleet.end(locks);
     }
 
-    /** A session ends after a while without waits, and its connections with it: not those of locks that are being taken. */
+    /** A session and its connections end after a while without waits; the connections of locks that are being taken do not. */
     @Test
     void the_end_of_an_idle_session_disturbs_no_lock() {
         Node node = Node.start();

@@ -53,7 +53,7 @@ class SpringAfterCommitTest {
         }
     }
 
-    /** Spring only logs what a listener throws after the commit. So each one that holds its lock adds a row. */
+    /** Spring only logs what a listener throws after the commit. So each listener that holds its lock adds a row. */
     static class Listeners {
         private final JdbcTemplate database;
         private final Outbox outbox;

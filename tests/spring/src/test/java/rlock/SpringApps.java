@@ -20,7 +20,7 @@ final class SpringApps implements AutoCloseable {
     static class Automatic {
     }
 
-    /** With everything that is automatic, and these, but without the web. */
+    /** An application with everything that is automatic and with these beans, but without the web. */
     ConfigurableApplicationContext start(Node node, Map<String, ?> properties, Class<?>... beans) {
         return start(node, WebApplicationType.NONE, null, properties, beans);
     }
@@ -29,7 +29,7 @@ final class SpringApps implements AutoCloseable {
             Node node, WebApplicationType web, ClassLoader classes, Map<String, ?> properties, Class<?>... beans) {
         Map<String, Object> all = new HashMap<>(Map.of(
                 "spring.data.redis.port", node.port(), "server.port", 0, "spring.main.banner-mode", "off",
-                // None but what a test starts.
+                // No configuration except what a test starts with.
                 "spring.config.location", "optional:file:none/", "spring.datasource.generate-unique-name", true));
         all.putAll(properties);
         String[] arguments = all.entrySet().stream()

@@ -237,7 +237,7 @@ class SpringInMemoryTest {
         waiter.interrupt();
         thrown.join();
         lock.unlock();
-        // The server may hear of the release before it hears that the wait has ended: then the lock takes one way more.
+        // The server may get the release before it gets the end of the wait: then the lock makes a detour.
         Patience.until("others get the lock", () -> othersGet(lock));
     }
 }

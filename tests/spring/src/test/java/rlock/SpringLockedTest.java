@@ -105,7 +105,7 @@ class SpringLockedTest {
             this.locks = locks;
         }
 
-        /** How many there were before. */
+        /** Returns how many orders there were before. */
         @Locked("orders:#{#order}")
         @Transactional
         public int add(String order) {
@@ -290,7 +290,7 @@ class SpringLockedTest {
         assertEquals(0, orders.count(order));
     }
 
-    /** Why it is: the counterpart of the first test, with nothing else changed. */
+    /** Why it is refused: the counterpart of the first test, with nothing else changed. */
     @Test
     void inside_of_the_transaction_the_next_holder_misses_what_is_not_committed_yet() throws Exception {
         startWith(TransactionsOutside.class);
@@ -375,7 +375,7 @@ class SpringLockedTest {
         return List.of(Later.class.getDeclaredMethods());
     }
 
-    /** At the start, too, when Spring asks whether a bean needs a proxy. */
+    /** Also at the start, when Spring asks whether a bean needs a proxy. */
     @ParameterizedTest
     @MethodSource("later")
     void what_returns_before_its_work_is_done_is_refused(Method method) {

@@ -138,7 +138,7 @@ class SpringRegistryTest {
         loseIt();
         assertFalse(lock.tryLock());
         assertFalse(isLocked());
-        // It was warned, and may begin again.
+        // The caller was warned, and may begin again.
         assertTrue(lock.tryLock());
         loseIt();
         assertThrows(ConcurrentModificationException.class, lock::lock);

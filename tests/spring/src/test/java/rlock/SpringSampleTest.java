@@ -86,7 +86,7 @@ class SpringSampleTest {
     @Test
     void a_scheduled_job_runs_in_one_instance() {
         Patience.until("the job has run", () -> runs() > 0);
-        // Both began it when they started, and whichever came second had to leave it out.
+        // Both instances began the job when they started, and whichever came second had to skip it.
         assertEquals(1, runs());
     }
 

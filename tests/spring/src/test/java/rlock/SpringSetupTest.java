@@ -222,7 +222,7 @@ class SpringSetupTest {
     @Test
     void without_the_module_redissons_own_locks_are_used_if_it_is_not_required() throws Exception {
         Node without = Node.withoutModule();
-        // ShedLock's need the module, and are not there.
+        // ShedLock's locks need the module, so its classes are hidden.
         var classes = new FilteredClassLoader("net.javacrumbs");
         ConfigurableApplicationContext app = apps.start(
                 without, WebApplicationType.NONE, classes, Map.of("rlock.required", false), SpringLockedTest.ByInterface.class);
@@ -287,7 +287,7 @@ class SpringSetupTest {
         assertTrue(refused.getRootCause().getMessage().contains("each of the beans first, second"), "" + refused.getRootCause());
     }
 
-    /** Its type is another in each version of Spring Boot. */
+    /** The indicator has another type in each version of Spring Boot. */
     private static String health(ConfigurableApplicationContext app) {
         Object indicator = app.getBean("rlockHealthIndicator");
         try {

@@ -78,7 +78,7 @@ class SpringShedLockTest {
         locked(LONG, Duration.ZERO).unlock();
     }
 
-    /** And the rest of at least is left of the lease, by one command. */
+    /** An unlock leaves the rest of at-least as the lease, by one command. */
     @Test
     void at_least_is_kept_when_it_is_unlocked() {
         locked(LONG, Duration.ofSeconds(100)).unlock();

@@ -69,7 +69,7 @@ class SpringTestingTest {
         }));
     }
 
-    /** It runs no work, which must not go unnoticed. */
+    /** A mock runs no work, which must not go unnoticed. */
     @Test
     void with_a_mock_of_the_locks_the_application_starts_and_a_method_fails() {
         Shop shop = apps.start(Node.shared(), Map.of(), Mocked.class, Shop.class).getBean(Shop.class);

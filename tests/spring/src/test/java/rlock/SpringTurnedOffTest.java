@@ -21,7 +21,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
 import rlock.redisson.InMemoryLocks;
 import rlock.redisson.RedissonLocks;
 
-/** A service's test without a server, in a transaction that Spring rolls back, and which is its thread's. */
+/** A service's test without a server, in a transaction that Spring rolls back and that belongs to the test's thread. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SAME_THREAD)
 @ContextConfiguration(classes = {SpringApps.Automatic.class, SpringTestingTest.Shop.class})
 @TestPropertySource(properties = {

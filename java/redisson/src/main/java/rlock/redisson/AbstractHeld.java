@@ -4,7 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 
-/** What holds of no thread have in common, in a server and in memory. */
+/** What holds that no thread has share, in a server and in memory. */
 abstract class AbstractHeld implements HeldLock, Guard.Subject {
     final Handover terms;
     private final String name;
@@ -17,7 +17,7 @@ abstract class AbstractHeld implements HeldLock, Guard.Subject {
         this.terms = terms;
     }
 
-    /** Leaves it that lease and tells of no loss any more; if this fails, the hold goes on. */
+    /** Leaves the hold with that lease, and reports no loss any more. If this fails, the hold goes on. */
     abstract void handOn(long withinMs);
 
     /** @param isForGood whether the hold is over also if no server answers */

@@ -2,11 +2,11 @@ package rlock.redisson;
 
 import java.time.Duration;
 
-/** What permits in a server and in memory have in common. */
+/** What permits in a server and in memory share. */
 abstract class AbstractPermits implements Permits {
     static final int LIMIT_MAX = 100_000;
 
-    /** No lease of the caller's: the permit is kept until it is released. */
+    /** The caller gives no lease: the permit is kept until it is released. */
     static final long KEPT = 0;
 
     final String name;

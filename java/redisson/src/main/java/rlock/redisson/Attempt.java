@@ -14,32 +14,32 @@ import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
 /**
- * One attempt to acquire a lock, or several all or none: tried once, then waited for by a ticket.
+ * One attempt to acquire a lock, or several all or none: it tries once, then waits by a ticket.
  *
- * <p>It is over when its outcome is complete. The caller can complete it too: it can cancel it, or be interrupted.
- * What comes after that is released, so each step first checks whether a caller still wants it.
+ * <p>An attempt is over when its outcome is complete. The caller can complete it too, by a cancellation or an interrupt.
+ * A grant after that is released, so each step first checks whether a caller still wants it.
  *
  * <p><b>A wait asks for a short lease</b>: a machine that vanishes keeps the lock from the next waiter for that long, with
  * each of its waits.
  *
- * <p><b>What is granted after a wait is the caller's at once</b>, until the end that came with the grant; the watchdog
- * renews it next to the work. It is renewed first if it is not the watchdog's, if too much of it is over, if replicas have
- * to confirm it, or if it was granted by a server that is not the master any more: sentinels let an old master go on for
- * seconds.
+ * <p><b>A grant after a wait is the caller's at once</b>, until the end that came with the grant; the watchdog renews it
+ * while the work runs. It is renewed before the work if the watchdog does not keep it, if too much of it is over, if
+ * replicas have to confirm it, or if the server that granted it is not the master any more: with sentinels, an old master
+ * goes on for seconds.
  *
- * <p><b>The waits of one holder for the same locks go one after the other</b>, as the server has one place for them.
+ * <p><b>The waits of one holder for the same locks go one after the other</b>, since the server has one place for them.
  *
- * <p><b>The caller's time limit is one for everything.</b> A silent server does not lengthen it: what that grants later is
+ * <p><b>The caller's time limit covers everything.</b> A silent server does not lengthen it: a grant that comes later is
  * released.
  */
 final class Attempt<T> {
     /** How long a caller waits, and what it wants. */
     static final class Terms {
-        /** 0: not at all; below: forever. */
+        /** 0: not at all; below 0: forever. */
         final long waitMs;
         final Hold.Lease lease;
         final boolean isFenced;
-        /** Of permits; 0 of locks. */
+        /** The limit of permits; 0 for locks. */
         final int limit;
 
         Terms(long waitMs, Hold.Lease lease, boolean isFenced, int limit) {
@@ -53,11 +53,11 @@ final class Attempt<T> {
     private static final long LEASE_OF_A_WAIT_MS = 3_000;
 
     /**
-     * A wait is asked for again, by the same ticket, each time: so none lasts forever, whatever has been forgotten.
+     * After this time a wait asks again, by the same ticket: so none lasts forever, whatever the server has forgotten.
      */
     private static final long ASKED_AGAIN_MS = 60_000;
 
-    /** The server says itself that the time is up. If it does not, it is up here a little later. */
+    /** The server reports that the time is up. If it does not, the time is up here a little later. */
     private static final long GRACE_MS = 50;
 
     /** A request is sent again after its reply is lost, if the server answers another one within this time. */
@@ -73,7 +73,7 @@ final class Attempt<T> {
     private final Locks locks;
     private final List<Hold.Id> ids;
 
-    /** Of one of the locks: all are at one place. */
+    /** The key of one of the locks: all of them are at one place. */
     private final String key;
     private final Terms terms;
     private final Function<Grant, T> meaning;
@@ -89,7 +89,7 @@ final class Attempt<T> {
     private Ticket ticket;
     private Clock.Timer limit;
 
-    /** Whether a server has said that it is not free. */
+    /** Whether a server has said that the lock is not free. */
     private volatile boolean isTaken;
     private boolean wasCutOff;
     private boolean isReentry;
@@ -97,7 +97,7 @@ final class Attempt<T> {
     private int unreplicated;
 
     /**
-     * Whether its outcome came from elsewhere while it was under way: the next one of this holder waits for its end.
+     * Whether the outcome came from elsewhere while the attempt was under way: this holder's next one waits for its end.
      */
     private boolean isAbandoned;
     private boolean isEnded;
@@ -106,7 +106,7 @@ final class Attempt<T> {
     /** Whether it may have sent anything. */
     private boolean hasBegun;
 
-    /** @param meaning what the caller gets for a grant, and for null: that it was not free in time */
+    /** @param meaning what the caller gets for a grant, or for null, if the lock was not free in time */
     private Attempt(Server server, Locks locks, List<Hold.Id> ids, Terms terms, Function<Grant, T> meaning) {
         this.server = server;
         this.locks = locks;
@@ -117,7 +117,7 @@ final class Attempt<T> {
         end = begin + Clock.ns(terms.waitMs);
     }
 
-    /** @param ids of one holder; more than one of plain locks alone */
+    /** @param ids of one holder; several only of plain locks */
     static <T> CompletableFuture<T> begin(
             Server server, Locks locks, List<Hold.Id> ids, Terms terms, Function<Grant, T> meaning) {
         Attempt<T> attempt = new Attempt<>(server, locks, ids, terms, meaning);
@@ -157,7 +157,7 @@ final class Attempt<T> {
         });
     }
 
-    /** What is to be done for each of the locks. */
+    /** Does this for each of the locks. */
     private <R> CompletableFuture<List<R>> all(Function<Hold.Id, CompletableFuture<R>> does) {
         List<CompletableFuture<R>> each = ids.stream().map(does).collect(Collectors.toList());
         return CompletableFuture.allOf(each.toArray(new CompletableFuture<?>[0]))
@@ -187,9 +187,9 @@ final class Attempt<T> {
     }
 
     /**
-     * What it is granted from now on is released, as it was granted. A request of the same holder in between would be
-     * granted on top of it, and the two could not be distinguished. One that has sent nothing ends here: it waits for those
-     * before it itself, so a request behind it would wait forever.
+     * What is granted from now on is released, as it was granted. A request of the same holder in between would be granted
+     * on top of it, and the two could not be distinguished: so that request waits. An attempt that has sent nothing ends
+     * here: it still waits for earlier ones itself, so a request behind it would wait forever.
      */
     private void abandoned() {
         synchronized (this) {
@@ -206,7 +206,7 @@ final class Attempt<T> {
         failed(false);
     }
 
-    /** Notes how it ended, and lets the next one go on. */
+    /** Notes how the attempt ended, and lets the next one go on. */
     private void ended(Consumer<Hold> how) {
         List<CompletableFuture<Void>> settled = new ArrayList<>();
         synchronized (this) {
@@ -221,7 +221,7 @@ final class Attempt<T> {
         settled.forEach(one -> one.complete(null));
     }
 
-    /** By a session that is there already. */
+    /** Waits by a session that is open already, if there is one. */
     private boolean waitsAtOnce() {
         Session session = locks.sessions.openAt(server.node(key));
         ticket = session == null ? null : session.ticket();
@@ -231,7 +231,7 @@ final class Attempt<T> {
         return ticket != null;
     }
 
-    /** The one that has begun counts. */
+    /** A millisecond that has begun counts. */
     private long leftMs() {
         return TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()) + 1;
     }
@@ -270,7 +270,7 @@ final class Attempt<T> {
         });
     }
 
-    /** Redisson notices no connection that is cut, but waits in vain. The server may be well, and can be asked again. */
+    /** Redisson does not notice that a connection was cut, and waits in vain. If the server is well, it is asked again. */
     private void notTried(Throwable error) {
         Server.Node node = server.node(key);
         if (node == null || isTimeUp() || wasCutOff || !Server.isUnanswered(error) || server.isShuttingDown()) {
@@ -290,12 +290,12 @@ final class Attempt<T> {
                 });
     }
 
-    /** Too much of a lease is over to begin with. */
+    /** Whether too much of a lease is over to begin work. */
     private static boolean isTooLittle(long until, long leaseMs) {
         return until - System.nanoTime() < Clock.ns(leaseMs) / 3 * 2;
     }
 
-    /** What is held already is not cut short. */
+    /** A re-entry asks for its whole lease, so that it does not shorten the hold. */
     private long leaseOfAWaitMs() {
         return isReentry ? terms.lease.ms : Math.min(terms.lease.ms, LEASE_OF_A_WAIT_MS);
     }
@@ -312,7 +312,7 @@ final class Attempt<T> {
         return reply == null ? null : ofOne(((List<?>) reply).get(1));
     }
 
-    /** Of several locks there are several. */
+    /** Null for several locks, which have several tokens. */
     private static Long ofOne(Object token) {
         return token instanceof Long ? (Long) token : null;
     }
@@ -335,7 +335,7 @@ final class Attempt<T> {
         });
     }
 
-    /** From the beginning: with a command that finds the server, or says why not after Redisson's own time limits. */
+    /** Begins again, with a command that finds the server or fails after Redisson's own time limits. */
     private void againLater() {
         if (isTimeUp()) {
             notInTime();
@@ -344,7 +344,7 @@ final class Attempt<T> {
         }
     }
 
-    /** By the same ticket as before: what waits already is not queued twice. */
+    /** Asks by the same ticket as before, so that a wait is not queued twice. */
     private void ask() {
         if (outcome.isDone()) {
             withdraw();
@@ -360,7 +360,7 @@ final class Attempt<T> {
             } else if ("WAITING".equals(reply)) {
                 waiting();
             } else {
-                // Its ticket may have got a grant meanwhile, and this one came on top of it.
+                // The ticket may have got a grant already, and this one came on top of it.
                 doubt |= ticket.event.isDone();
                 ticket.close();
                 if (reply instanceof byte[]) {
@@ -375,7 +375,7 @@ final class Attempt<T> {
         });
     }
 
-    /** What can be sent twice, and leaves a doubt if it was. */
+    /** Sends what may be sent twice. If it was, that leaves a doubt. */
     private CompletableFuture<Object> send(Hold.Id id, Request request) {
         return locks.repeatedly(server, id, request, () -> doubt = true);
     }
@@ -426,7 +426,7 @@ final class Attempt<T> {
                 grantedAfterAWait(new Grant(ofOne(event.value), null), event.until);
                 break;
             case ANSWERED:
-                // The event has no value. By now the answer may be gone, and then this one leads or waits again.
+                // The event has no value, so ask for it. If the answer is gone already, this caller leads or waits again.
                 tryOnce();
                 break;
             case TIMEOUT:
@@ -458,13 +458,13 @@ final class Attempt<T> {
                 all(id -> server.once(id.key, Request.release(id, false, 0)))
                         .whenComplete((released, failure) -> failed(failure != null));
             } else {
-                // What was granted and acknowledged is as unknown as what never waited.
+                // The server knows neither a ticket that was granted and acknowledged, nor one that never waited.
                 failed(!Session.WITHDRAWN.equals(became));
             }
         });
     }
 
-    /** @param until when the lease ends as it was granted */
+    /** @param until when the granted lease ends */
     private void grantedAfterAWait(Grant grant, long until) {
         asked = ticket.session.node;
         boolean isWhole = terms.lease.isKept || leaseOfAWaitMs() == terms.lease.ms;
@@ -476,7 +476,7 @@ final class Attempt<T> {
         }
     }
 
-    /** Its lease restarts in full length, if the master says that it is held. */
+    /** Restarts the lease in full length, if the master says that the lock is held. */
     private void renew(Grant grant) {
         long sentAt = System.nanoTime();
         asked = server.node(key);
@@ -492,7 +492,7 @@ final class Attempt<T> {
         });
     }
 
-    /** Of several some may be. */
+    /** If there are several locks, some may be held. */
     private void notHeld() {
         if (ids.size() == 1) {
             tryOnce();
@@ -513,7 +513,7 @@ final class Attempt<T> {
         limit.cancel();
         all(id -> server.replicated(id, terms.lease.ms)).whenComplete((areHeld, error) -> {
             if (error == null && !server.isAt(asked, key)) {
-                // Another one is the master by now, and may know nothing of it.
+                // Another server is the master now, and may know nothing of the grant.
                 renew(grant);
             } else if (error == null && areHeld.contains(false)) {
                 notHeld();
@@ -521,7 +521,7 @@ final class Attempt<T> {
                     && unreplicated++ < server.retryAttempts()) {
                 releaseAndTryAgain(server.retryDelayMs(unreplicated));
             } else {
-                // What no replica has lengthens no hold that was there before.
+                // A grant that no replica has does not lengthen a hold that was there before.
                 held(error == null ? sentAt + leaseNs() : System.nanoTime());
                 hand(grant, error);
             }

@@ -28,7 +28,7 @@ final class Clock {
     /** No time here is longer than a century, so that sums with {@code System.nanoTime} do not overflow. */
     static final long FAR_MS = TimeUnit.DAYS.toMillis(36_500);
 
-    /** By the System.nanoTime at which they fall due. */
+    /** The tasks by the System.nanoTime at which they fall due. */
     private final ConcurrentHashMap<Long, Set<Runnable>> slots = new ConcurrentHashMap<>();
 
     /** Started by the first timer. */
@@ -92,7 +92,7 @@ final class Clock {
         }
     }
 
-    /** Runs all tasks now, which see that their client has ended. */
+    /** Runs all tasks now. They see that their client has ended. */
     void end() {
         executor.shutdown();
         slots.keySet().forEach(this::fire);

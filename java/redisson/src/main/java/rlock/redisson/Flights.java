@@ -52,7 +52,7 @@ final class Flights {
         private final long waitMs;
         private final long keepMs;
         private final long begin = System.nanoTime();
-        /** Of this caller, once it asks. */
+        /** The flight of this caller, once it asks the server. */
         private CompletableFuture<byte[]> flight;
         private byte[] value;
         private RuntimeException refusal;
@@ -105,7 +105,7 @@ final class Flights {
         private void asked(Grant grant, Throwable error) {
             if (error != null) {
                 Throwable cause = RlockMissingException.of(Server.cause(error));
-                // The server refuses the others as well. Without a reply in time this caller alone gives up.
+                // A refusal is for the other callers, too. If no reply came in time, only this caller gives up.
                 boolean isOfAll = !turn.isDone() && (waitMs < 0 || Server.isReply(error));
                 turn.completeExceptionally(cause);
                 land(null, isOfAll ? cause : null);

@@ -100,7 +100,7 @@ final class Guard {
             return;
         }
         lost = what;
-        // An interrupt that is there already is another's, and does as well.
+        // If the thread is interrupted already, that interrupt is not ours, and is enough.
         if (!worker.isInterrupted()) {
             hasInterrupted = true;
             worker.interrupt();
@@ -115,7 +115,7 @@ final class Guard {
         }
     }
 
-    /** @return what the server says of it, if it says that the lock is lost */
+    /** @return the loss, if the server says that the lock is lost */
     static LostLock end(Subject subject, boolean isDone) {
         try {
             subject.end(isDone);
@@ -129,7 +129,7 @@ final class Guard {
         return null;
     }
 
-    /** A lock of the current thread. Redisson's own report no loss. */
+    /** A lock of the current thread. Redisson's own locks report no loss. */
     private static final class OfThread implements Subject {
         private final RLock lock;
         private final Watched watched;

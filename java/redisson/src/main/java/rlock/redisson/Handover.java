@@ -21,9 +21,9 @@ final class Handover {
     private static final Pattern FIELD = Pattern.compile("(?:[A-Za-z0-9._~:-]|%[0-9A-F]{2})+");
 
     final Side side;
-    /** To which the next process renews the hold. */
+    /** The lease to which the next process renews the hold. */
     final long leaseMs;
-    /** Of permits; 0 of locks. */
+    /** The limit of permits; 0 for locks. */
     final int limit;
     final List<Long> tokens;
     final String holder;
@@ -90,7 +90,7 @@ final class Handover {
         return name;
     }
 
-    /** As in an address, except for four characters. */
+    /** Encodes as in an address, except for four characters. */
     private static String encoded(String field) {
         return URLEncoder.encode(field, StandardCharsets.UTF_8)
                 .replace("+", "%20").replace("*", "%2A").replace("%7E", "~").replace("%3A", ":");

@@ -15,7 +15,7 @@ public interface HeldLock extends AutoCloseable {
     /**
      * The name.
      *
-     * @return of several locks their names with commas between them; of an adopted lock the key in the server
+     * @return for several locks, their names with commas between them; for an adopted lock, its key in the server
      */
     String getName();
 
@@ -29,14 +29,14 @@ public interface HeldLock extends AutoCloseable {
     /**
      * The fencing tokens.
      *
-     * @return one of a fenced lock or a permit, one of each of several locks, or none
+     * @return one for a fenced lock or a permit, one for each of several locks, or none
      */
     List<Long> getTokens();
 
     /**
      * For how long the hold is guaranteed, without asking a server.
      *
-     * @return zero if it is over or may be another holder's by now
+     * @return zero if the hold is over, or if another holder may have the lock now
      */
     Duration remaining();
 
@@ -48,11 +48,11 @@ public interface HeldLock extends AutoCloseable {
     CompletableFuture<LostLock> lost();
 
     /**
-     * Runs the work, then releases. If the hold is lost meanwhile, the thread of the work is interrupted, as in
+     * Runs the work, then releases the lock. If the hold is lost meanwhile, the thread of the work is interrupted, as in
      * {@link RedissonLocks#call}.
      *
      * @param work what needs the lock
-     * @param <T> of the result
+     * @param <T> the type of the result
      * @return what the work returned
      * @throws LockLostException if the hold was lost; what the work threw is suppressed in it
      * @throws IllegalMonitorStateException if the hold is over
@@ -64,7 +64,7 @@ public interface HeldLock extends AutoCloseable {
      * Hands the hold on: the server keeps the lock for one more lease, this process stops renewing it, and this object is
      * over. Another process continues with {@link RedissonLocks#adopt}.
      *
-     * @return a line of text that is as secret as the lock is valuable: its owner can release the lock
+     * @return a line of text, to be kept as secret as the lock is valuable: any process that has it can release the lock
      * @throws LockLostException if the hold is lost
      * @throws IllegalMonitorStateException if the hold is over
      */

@@ -36,14 +36,14 @@ final class Hold {
             this.leaseMs = leaseMs;
         }
 
-        /** Of this client's thread. */
+        /** The id of a thread of this client. */
         static Id of(Side side, String key, Server server, long thread, String name) {
             Thread me = Thread.currentThread();
             return new Id(side, key, server.clientId() + ":" + thread, thread, thread == me.getId() ? me : null, name,
                     server.watchdogMs());
         }
 
-        /** A hold of another process, or of another part of this one. The number keeps two adoptions of it apart. */
+        /** A hold of another process, or of another part of this one. The number keeps two adoptions of the hold apart. */
         static Id adopted(Side side, String key, String holder, long number, long leaseMs) {
             return new Id(side, key, holder, number, null, key, leaseMs);
         }
@@ -71,7 +71,7 @@ final class Hold {
         }
     }
 
-    /** One for each time that it was taken, the last one first. */
+    /** One for each time that the lock was taken, the last one first. */
     private final Deque<Lease> leases = new ArrayDeque<>();
 
     /** When the first of them was granted. */
@@ -97,10 +97,10 @@ final class Hold {
     private int settling;
     private CompletableFuture<Void> settled;
 
-    /** When the last renewal or grant, counted from when it was asked for, will be over. */
+    /** When the lease of the last renewal or grant ends, counted from when it was asked for. */
     long until;
 
-    /** The same, unless it was taken again since, with a shorter lease: the server goes by that one. */
+    /** The same, unless the lock was taken again since, with a shorter lease: the server counts that one. */
     private long sureUntil;
 
     /** Whether a renewal was asked for since the last grant or renewal that counted. */
@@ -126,7 +126,7 @@ final class Hold {
         return since;
     }
 
-    /** Until it is over. */
+    /** Adds a watcher, if anything is held. */
     boolean tells(CompletableFuture<LostLock> watcher) {
         return isHeld() && watchers.add(watcher);
     }
@@ -152,7 +152,7 @@ final class Hold {
         return version;
     }
 
-    /** Whether nothing is under way that could explain that the server knows of no hold. */
+    /** Whether no change since then, and no release under way, explains that the server knows of no hold. */
     boolean isAsItWas(long then) {
         return version == then && releases == 0;
     }
@@ -161,7 +161,7 @@ final class Hold {
         attempts++;
     }
 
-    /** @param isCounted whether it is held again; otherwise in place of what was held */
+    /** @param isCounted whether the grant comes on top of what was held; otherwise it replaces that */
     void granted(Lease lease, long until, boolean withDoubt, boolean isCounted) {
         attempts--;
         version++;
@@ -185,12 +185,12 @@ final class Hold {
         begun++;
     }
 
-    /** To be completed, if a detach waits for it. */
+    /** @return to be completed: a detach may wait for it */
     CompletableFuture<Void> renewalEnds() {
         return --renewals == 0 && renewalsOver != null ? renewalsOver : new CompletableFuture<>();
     }
 
-    /** A renewal would overwrite the lease with which the hold is handed on. Its reply means nothing from now on. */
+    /** A renewal would overwrite the lease with which the hold is handed on. Replies to those under way mean nothing now. */
     CompletableFuture<Void> pauseRenewals() {
         version++;
         renewalsOver = renewals == 0 ? CompletableFuture.completedFuture(null) : new CompletableFuture<>();
@@ -215,15 +215,15 @@ final class Hold {
     }
 
     /**
-     * The one that was taken last has another lease now.
+     * The last grant has another lease now.
      *
-     * @param calm from before it was asked for: if a renewal was under way then or since, that may be what counts
+     * @param calm from before the request: if a renewal was under way then or since, its lease may be what counts
      */
     void restart(Lease lease, long until, long calm) {
         if (leases.poll() != null) {
             leases.push(lease);
             boolean isLast = calm == begun;
-            // What is renewed all the same is believed by its renewals only.
+            // If the watchdog still renews the hold, only a renewal makes this time later.
             this.until = isKept() ? Math.min(this.until, until) : until;
             sureUntil = isLast ? until : Math.min(sureUntil, until);
             version++;
@@ -247,8 +247,8 @@ final class Hold {
     }
 
     /**
-     * What to ask for. If holds are left, the lease restarts, as in Redisson: as it was before this one was taken, or,
-     * if that one is not known here, as this one had set it.
+     * The request of a release. If holds are left, the lease restarts, as in Redisson: with the lease from before the last
+     * grant or, if that is not known here, with the lease of the last grant.
      */
     Request releaseBegins(Id id) {
         releases++;
@@ -258,7 +258,7 @@ final class Hold {
         return Request.release(id, all, left == null ? 0 : left.ms);
     }
 
-    /** It was there, and is released. */
+    /** The hold was there, and is released. */
     void released() {
         releases--;
         version++;
@@ -280,20 +280,20 @@ final class Hold {
         version++;
     }
 
-    /** Nothing is there any more. */
+    /** Nothing is held any more. */
     void isGone() {
         leases.clear();
         version++;
         isDoubtful &= attempts > 0;
     }
 
-    /** The server said so to a release. */
+    /** The server has replied to a release that nothing was held. */
     void releasedNothing() {
         releases--;
         isGone();
     }
 
-    /** The server may have it although it is over here. */
+    /** The server may still have the hold although it is over here. */
     void isAbandoned() {
         isDoubtful = true;
     }
@@ -313,7 +313,7 @@ final class Hold {
         }
     }
 
-    /** To be completed, if nothing is left to wait for. */
+    /** @return to be completed: others may wait until nothing is left to settle */
     CompletableFuture<Void> settlingEnds() {
         return --settling == 0 ? settled : new CompletableFuture<>();
     }

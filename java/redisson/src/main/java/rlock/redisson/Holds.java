@@ -15,8 +15,8 @@ final class Holds {
     private final ConcurrentHashMap<Hold.Id, Hold> all = new ConcurrentHashMap<>();
 
     /**
-     * Changes one hold, alone. The change sends nothing and waits for nothing. If nothing is held any more, and the
-     * change does not take them, the futures of its loss are cancelled.
+     * Changes one hold, while nothing else changes it. The change sends nothing and waits for nothing. If nothing is held
+     * any more, the futures of its loss are cancelled, unless the change has taken them.
      */
     <T> T with(Hold.Id id, Function<Hold, T> change) {
         Object[] result = new Object[1];

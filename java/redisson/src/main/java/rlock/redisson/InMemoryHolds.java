@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
 /** The holds of one name in memory, and its waiters in their order. */
 final class InMemoryHolds {
     static final long FOR_EVER = Long.MAX_VALUE;
-    /** What the watchdog would renew it to. */
+    /** The lease to which the watchdog would renew a hold. */
     static final long KEPT_MS = 30_000;
 
     final String name;
@@ -116,7 +116,7 @@ final class InMemoryHolds {
         }
     }
 
-    /** Null if there is none. Holds end here after their lease: each question asks this first. */
+    /** Null if there is none. Every query calls this first, and it ends holds after their lease. */
     private Hold hold(Side side, long thread) {
         for (Iterator<Hold> each = holds.iterator(); each.hasNext();) {
             Hold hold = each.next();
@@ -160,7 +160,7 @@ final class InMemoryHolds {
         return !lost.isEmpty();
     }
 
-    /** Cancelled already if it is not held. */
+    /** @return cancelled already if it is not held */
     synchronized CompletableFuture<LostLock> loss(Side side, long thread) {
         CompletableFuture<LostLock> watcher = new CompletableFuture<>();
         Hold hold = hold(side, thread);
@@ -201,7 +201,7 @@ final class InMemoryHolds {
         return hold == null ? 0 : ms(hold.restNanos());
     }
 
-    /** @return of all its holders; -2 if there is none, as by Redisson */
+    /** @return the longest of all its holders; -2 if there is none, as in Redisson */
     synchronized long restMs(Side side) {
         hold(side, 0);
         return holds.stream().filter(hold -> hold.side == side).mapToLong(hold -> ms(hold.restNanos())).max().orElse(-2);

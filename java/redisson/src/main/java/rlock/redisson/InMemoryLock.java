@@ -39,7 +39,7 @@ final class InMemoryLock implements InvocationHandler, Watched {
         throw new IllegalArgumentException("not a lock of InMemoryLocks: " + lock);
     }
 
-    /** The arguments of one call: durations stand before their unit, a thread's id behind it or alone. */
+    /** The arguments of one call: durations come before their unit, a thread's id comes behind it or alone. */
     private static final class Form {
         final boolean isAsync;
         final boolean isTry;

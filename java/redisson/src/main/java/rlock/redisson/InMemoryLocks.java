@@ -30,7 +30,7 @@ public final class InMemoryLocks implements RedissonLocks {
     private final InMemoryAnswers answers = new InMemoryAnswers();
     private final Observers observers = new Observers(ForkJoinPool.commonPool());
 
-    /** Without any lock. */
+    /** None of the locks is held at first. */
     public InMemoryLocks() {
         // Its state is in its fields.
     }
@@ -110,7 +110,7 @@ public final class InMemoryLocks implements RedissonLocks {
     @Override
     public RLock getMultiLock(RLock... locks) {
         List<InMemoryHolds> members = Arrays.stream(locks).flatMap(lock -> InMemoryLock.of(lock).members.stream())
-                // In one order, so that two of them cannot each wait for the other.
+                // In one order, so that two multi-locks cannot wait for each other.
                 .distinct().sorted(Comparator.comparing(holds -> holds.name)).collect(Collectors.toList());
         return InMemoryLock.of(RLock.class, Side.PLAIN, members);
     }

@@ -78,9 +78,9 @@ public final class Lead implements AutoCloseable {
         });
     }
 
-    /** Of the lock, not of the work. */
+    /** Handles an error of the lock, not of the work. */
     private void failed(Throwable error) {
-        // What the work threw when it was interrupted counts no more.
+        // What the work threw when it was interrupted does not count.
         failure = !(error instanceof LockLostException) && isLasting(error) ? error : null;
         if (failure == null && !isClosed) {
             log.warn("{}: leads again in {} ms: {}", lock.getName(), pauseMs, error.getMessage());
@@ -97,7 +97,7 @@ public final class Lead implements AutoCloseable {
         try {
             Thread.sleep(pauseMs);
         } catch (InterruptedException closed) {
-            // The loop asks.
+            // The loop checks isClosed.
         }
         pauseMs = Math.min(2 * pauseMs, PAUSE_MAX_MS);
     }

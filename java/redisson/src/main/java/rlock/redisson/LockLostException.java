@@ -1,8 +1,8 @@
 package rlock.redisson;
 
 /**
- * A lock was lost while its holder still counted on it: during the work that needed it, and what the work threw then is
- * suppressed in this; or before its unlock, and then this is the cause of the IllegalMonitorStateException.
+ * A lock was lost while its holder still counted on it. If that was during the work, what the work threw is suppressed in
+ * this exception. If it was before the unlock, this is the cause of the IllegalMonitorStateException.
  */
 public final class LockLostException extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -28,7 +28,7 @@ public final class LockLostException extends RuntimeException {
     }
 
     /**
-     * Which one, and why.
+     * Which lock was lost, and why.
      *
      * @return null after this was serialized
      */

@@ -4,7 +4,7 @@ import java.time.Duration;
 
 /**
  * Receives what the locks of a client do, on the thread that does it: the caller's, one of Redisson's netty threads, or the
- * one that renews all leases of the client. So it must not block.
+ * one that renews all leases of the client. So an observer must not block.
  */
 public interface LockObserver {
     /**
@@ -18,7 +18,7 @@ public interface LockObserver {
     }
 
     /**
-     * A thread has given a lock back.
+     * A thread has released a lock.
      *
      * @param name the lock's
      * @param time from the first grant to the last unlock

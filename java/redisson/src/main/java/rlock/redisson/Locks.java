@@ -28,7 +28,7 @@ final class Locks {
     /** The end of the last wait of each holder for the same locks. */
     private final ConcurrentHashMap<List<Object>, CompletableFuture<Void>> turns = new ConcurrentHashMap<>();
 
-    /** By their options. */
+    /** The locks by their options. */
     final Map<RedissonLocks.Options, NativeLocks> views = new HashMap<>();
 
     Locks(Server server) {
@@ -79,7 +79,7 @@ final class Locks {
         return loss;
     }
 
-    /** The same loss where the service's code may block, which the thread that notices it must not. */
+    /** The same loss, on a thread where the service's code may block: the thread that notices a loss must not block. */
     CompletableFuture<LostLock> forService(CompletableFuture<LostLock> loss) {
         return Watched.firstOf(List.of(loss), server.forListeners());
     }
@@ -89,7 +89,7 @@ final class Locks {
         return release(id, false, request -> send(by, id, request));
     }
 
-    /** The same, and fails as in Redisson if no replica knows of it: then it is released all the same. */
+    /** The same. Fails as in Redisson if no replica knows of the release: the lock is released all the same. */
     CompletableFuture<Void> unlock(Server by, Hold.Id id) {
         return release(id, false, confirmed(by, id));
     }
@@ -100,8 +100,8 @@ final class Locks {
     }
 
     /**
-     * Stores the answer of what this holder holds, and ends the hold. Without a reply it is sent again for a while. Then it
-     * fails as in doubt, and the hold is released in the background.
+     * Stores the answer for the lock of this holder, and ends the hold. Without a reply the request is sent again for a
+     * while. Then this fails as in doubt, and the hold is released in the background.
      */
     CompletableFuture<Void> answer(Hold.Id id, byte[] value, long keepMs) {
         Request answer = Request.answer(id, value, keepMs);
@@ -145,7 +145,7 @@ final class Locks {
             Hold.Id id, boolean isOver, Function<Request, CompletableFuture<Object>> way) {
         return way.apply(holds.with(id, hold -> hold.releaseBegins(id))).handle((reply, error) -> {
             Throwable cause = error == null ? null : Server.cause(error);
-            // A lock of another kind is another's, unless this holder had counted on its own.
+            // A lock of another kind is a loss only if this holder had counted on its own lock.
             boolean isOverwritten = error != null && (Server.isReply(error, "WRONGTYPE")
                     || Server.isOverwritten(error) && holds.with(id, Hold::isHeld));
             if (isOverwritten || error == null && reply == null) {
@@ -180,7 +180,7 @@ final class Locks {
         return error;
     }
 
-    /** One hold less, which may have been the last. */
+    /** One hold less. It may have been the last one. */
     void given(Hold.Id id, Consumer<Hold> change) {
         long heldNs = holds.with(id, hold -> {
             boolean wasHeld = hold.isHeld();
@@ -193,9 +193,9 @@ final class Locks {
     }
 
     /**
-     * What can be sent twice: by the shortcut, by another one if that was cut, and then by Redisson's own way.
+     * Sends what can be sent twice: by the shortcut, by another shortcut if that was cut, and then by Redisson's own way.
      *
-     * @param lost called if it may have been executed though its reply was lost
+     * @param lost called if the request may have been executed although its reply was lost
      */
     CompletableFuture<Object> repeatedly(Server by, Hold.Id id, Request request, Runnable lost) {
         Session session = sessions.openAt(by.node(id.key));
@@ -215,7 +215,7 @@ final class Locks {
         return Server.cause(error) instanceof RedisConnectionException;
     }
 
-    /** Another way, if there is no answer by this one, or if the answer is that it is not the way. */
+    /** Tries another way if the first one brings no answer, or only a redirection. */
     private static CompletableFuture<Object> orElse(
             CompletableFuture<Object> one, Function<Throwable, CompletableFuture<Object>> other) {
         return one.handle((reply, error) -> error != null && (Server.isRedirection(error) || !Server.isReply(error))
@@ -227,12 +227,12 @@ final class Locks {
         releaseLeftovers(id, server.watchdogMs());
     }
 
-    /** What a request may have got that was not answered, if this holder has nothing else there. */
+    /** Releases what a request without an answer may have got, if this holder has nothing else there. */
     void releaseLeftovers(Hold.Id id, long leaseMs) {
         releaseHold(id, System.nanoTime() + Clock.ns(leaseMs));
     }
 
-    /** All of it: that can be repeated, and is right however many of the requests were executed. */
+    /** Releases all of it: that can be repeated, and is right however many of the requests were executed. */
     private void releaseHold(Hold.Id id, long until) {
         boolean begins = holds.with(id, hold -> {
             boolean isLeft = hold.isLeftBehind();
@@ -259,7 +259,7 @@ final class Locks {
         });
     }
 
-    /** By the shortcut, since what has led here may have been a cut that Redisson does not notice. */
+    /** Sends by the shortcut, since the reason for this may be a cut connection that Redisson does not notice. */
     private CompletableFuture<Object> surely(Hold.Id id, Request request) {
         Server.Node node = server.node(id.key);
         CompletableFuture<Session> session =

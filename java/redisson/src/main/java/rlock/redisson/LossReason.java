@@ -8,7 +8,7 @@ public enum LossReason {
     OVERWRITTEN("overwritten"),
     /** The lease ended because no renewal came through. */
     NOT_RENEWED("not-renewed"),
-    /** The lease ended and no renewal had failed: a lease of its own, or the program or its machine stalled. */
+    /** The lease ended and no renewal had failed: it was a lease of its own, or the program or its machine stalled. */
     ENDED("ended");
 
     private final String word;
@@ -20,7 +20,7 @@ public enum LossReason {
     /**
      * The reason as it is called in all languages, for logs and metrics.
      *
-     * @return as {@code not-held}
+     * @return such as {@code not-held}
      */
     public String word() {
         return word;

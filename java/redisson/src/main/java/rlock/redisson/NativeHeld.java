@@ -11,8 +11,8 @@ import java.util.function.Function;
 import java.util.stream.Collectors;
 
 /**
- * A hold by the RLOCK commands that no thread has. Each one has a holder of its own, so that none is taken for the re-entry of
- * one that was handed on.
+ * A hold by the RLOCK commands that no thread has. Each hold has a holder of its own, so that it is not taken for the re-entry
+ * of a hold that was handed on.
  */
 final class NativeHeld extends AbstractHeld {
     /** No thread has such an id, and a service hardly gives one to {@code lockAsync}. */
@@ -22,7 +22,7 @@ final class NativeHeld extends AbstractHeld {
     private final Locks locks;
     private final List<Hold.Id> ids;
 
-    /** As it was reported. */
+    /** The loss as it was reported. */
     private volatile LostLock reported;
 
     private NativeHeld(Server server, Locks locks, List<Hold.Id> ids, Handover terms) {
@@ -37,7 +37,7 @@ final class NativeHeld extends AbstractHeld {
         return this;
     }
 
-    /** In the place of a thread's id. */
+    /** A number in place of a thread's id. */
     static long number() {
         return ThreadLocalRandom.current().nextLong(NUMBER_MIN, Long.MAX_VALUE);
     }
@@ -60,7 +60,7 @@ final class NativeHeld extends AbstractHeld {
         return held.each(held::adopted).thenApply(untils -> {
             for (int i = 0; i < ids.size(); i++) {
                 long until = untils.get(i);
-                // However often it was acquired, and by whatever thread: its release ends all of it.
+                // The release ends all of it, however often and by whatever thread it was acquired.
                 locks.holds.change(ids.get(i), hold -> {
                     hold.attemptBegins();
                     hold.granted(new Hold.Lease(terms.leaseMs, true), until, true, true);
@@ -96,7 +96,7 @@ final class NativeHeld extends AbstractHeld {
                 });
     }
 
-    /** Fails when all are done, if one has failed. */
+    /** Does this for each lock. If one has failed, this fails when all are done. */
     private <R> CompletableFuture<List<R>> each(Function<Hold.Id, CompletableFuture<R>> does) {
         List<CompletableFuture<R>> all = ids.stream().map(does).collect(Collectors.toList());
         return CompletableFuture.allOf(all.toArray(new CompletableFuture<?>[0]))
@@ -119,7 +119,7 @@ final class NativeHeld extends AbstractHeld {
         }));
     }
 
-    /** The server may have given it this lease, which may be shorter; or it may have a lease that the client does not count on. */
+    /** The server may have set this lease, which may be shorter; or it may have a hold that this client does not count on. */
     private void goesOn(Hold.Id id, long until) {
         if (locks.holds.with(id, Hold::isHeld)) {
             locks.watchdog.resume(id, until);
@@ -135,7 +135,7 @@ final class NativeHeld extends AbstractHeld {
                 ids.stream().mapToLong(locks.watchdog::remainingMs).min().orElse(0));
     }
 
-    /** Of the first that is lost. */
+    /** The loss of the first lock that is lost. */
     @Override
     public CompletableFuture<LostLock> loss() {
         return Watched.firstOf(ids.stream().map(locks::loss).collect(Collectors.toList()), Runnable::run);
@@ -152,7 +152,7 @@ final class NativeHeld extends AbstractHeld {
                 : ids.stream().map(locks.watchdog::lossByNow).filter(Objects::nonNull).findFirst().orElse(null);
     }
 
-    /** All of them, also if one is lost. That a lock is not held is certain, and counts for more than a doubt. */
+    /** Releases all of them, also if one is lost. That a lock is not held is certain, so it counts more than a doubt. */
     @Override
     void release(boolean isForGood) {
         Throwable failure = each(id -> (isForGood ? locks.end(server, id) : locks.unlock(server, id))

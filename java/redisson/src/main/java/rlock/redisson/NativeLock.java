@@ -16,8 +16,8 @@ import org.redisson.api.RLock;
 /**
  * Redisson's RLock by the RLOCK commands: a plain lock, or one side of a read-write lock.
  *
- * <p>What only looks at a lock is Redisson's own, since what is stored is the same. Of what changes it, the sync
- * methods are the async ones with a wait behind them, so that there is one way to acquire and one to release.
+ * <p>Methods that only look at a lock are Redisson's own, since what is stored is the same. Sync methods that change it
+ * call the async ones and wait, so that there is one way to acquire and one to release.
  */
 class NativeLock implements RLock, Watched {
     static final long FOR_EVER = -1;
@@ -68,7 +68,7 @@ class NativeLock implements RLock, Watched {
         return ms(wait);
     }
 
-    /** Below 0 for one that has no end. */
+    /** Below 0 for a wait without an end. */
     static long limitMs(Duration wait) {
         return wait.equals(ChronoUnit.FOREVER.getDuration()) ? FOR_EVER : waitMs(wait);
     }
@@ -107,7 +107,7 @@ class NativeLock implements RLock, Watched {
     /** @param ids of one holder, this lock's among them */
     <T> CompletableFuture<T> acquire(
             List<Hold.Id> ids, long waitMs, long lease, TimeUnit unit, Function<Grant, T> meaning) {
-        // One below a millisecond is still one.
+        // A lease below a millisecond is still a lease.
         Hold.Lease wanted = lease > 0
                 ? new Hold.Lease(Math.max(1, unit.toMillis(lease)), false)
                 : new Hold.Lease(server.watchdogMs(), true);
@@ -122,7 +122,7 @@ class NativeLock implements RLock, Watched {
         return acquire(wait <= 0 ? 0 : unit.toMillis(wait), lease, unit, thread, grant -> grant != null);
     }
 
-    /** For as long as it takes, however often this thread is interrupted. */
+    /** Waits for as long as it takes, however often this thread is interrupted. */
     <T> T get(CompletableFuture<T> future) {
         return get(server, future);
     }
@@ -223,7 +223,7 @@ class NativeLock implements RLock, Watched {
         return Server.asRedissons(acquireWithin(waitTime, leaseTime, unit, threadId));
     }
 
-    /** Also if it is lost. */
+    /** Succeeds also if the hold is lost. */
     CompletableFuture<Void> releaseHold(long thread) {
         return locks.release(server, id(thread)).exceptionally(error -> {
             if (Server.cause(error) instanceof IllegalMonitorStateException) {
@@ -283,7 +283,7 @@ class NativeLock implements RLock, Watched {
         return Server.asRedissons(breakOpen());
     }
 
-    /** Redisson breaks the one side only if the other has no holder, so it checks first: in a script of its own. */
+    /** Redisson breaks one side only if the other side has no holder, which it checks in a script of its own. */
     private CompletableFuture<Boolean> breakOpen() {
         Map<Hold.Id, Long> before = locks.holds.of(key);
         CompletableFuture<Boolean> breaking = side == Side.PLAIN

@@ -27,7 +27,7 @@ import org.redisson.connection.MasterSlaveEntry;
 
 /** The locks of one client by the RLOCK commands. */
 final class NativeLocks implements RedissonLocks {
-    /** So that a client has one watchdog, and its holds are counted once; for as long as any of its locks is used. */
+    /** Shared so that a client has one watchdog and counts its holds once; kept for as long as any of its locks is used. */
     private static final Map<RedissonClient, WeakReference<Locks>> known = new WeakHashMap<>();
 
     private final RedissonClient redisson;
@@ -47,7 +47,7 @@ final class NativeLocks implements RedissonLocks {
         Objects.requireNonNull(options, "options");
         Locks locks = known(redisson);
         if (locks == null) {
-            // Takes as long as its servers do, which is no reason to hold up other clients.
+            // This takes as long as the servers do, and must not hold up other clients.
             check(redisson);
             locks = remember(redisson);
         }
@@ -84,7 +84,7 @@ final class NativeLocks implements RedissonLocks {
 
     static void check(RedissonClient redisson) {
         Server server = server(redisson);
-        // Knows of no session, and says so.
+        // The server knows no such session, and says so.
         Request probe = Request.cancel(UUID.randomUUID().toString(), "0");
         try {
             // By way of a key first, which makes a lazy client connect.
@@ -112,7 +112,7 @@ final class NativeLocks implements RedissonLocks {
         return ((RedissonObject) redissons).getRawName();
     }
 
-    /** With the options of one lock. */
+    /** The server with the options of one lock. */
     private Server with(CommonOptions own) {
         return server.with(server.executor().copy((CommonParams) own));
     }
@@ -165,7 +165,7 @@ final class NativeLocks implements RedissonLocks {
 
     @Override
     public Permits getPermits(String name, int limit) {
-        // Redisson's lock knows which key a name is.
+        // Redisson's lock knows the key of a name.
         return new NativePermits(server, locks, name, key(redisson.getLock(name)), limit);
     }
 

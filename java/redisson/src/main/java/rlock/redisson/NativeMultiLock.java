@@ -16,18 +16,18 @@ import org.redisson.api.RLock;
  * Redisson's multi-lock over locks by the RLOCK commands. Its plain locks are taken all or none, by one request that waits in the
  * queue of each of them and holds none meanwhile; then each is held, renewed and unlocked as if taken alone.
  *
- * <p>What the server cannot take at once is taken one after the other, as Redisson does it: locks of several clients or
- * of several slots, read and write sides, some fenced and some not. A round that is not over in time releases what it
- * has and begins again, so two that wait for each other get apart. They are taken without a lease, which the watchdog
- * keeps until the last is there, and then get theirs.
+ * <p>Locks that the server cannot take at once are taken one after the other, as Redisson does it: locks of several clients
+ * or of several slots, read and write sides, some fenced and some not. A round that is not over in time releases what it
+ * has and begins again, so two multi-locks that wait for each other get apart. All are taken without a lease, so the
+ * watchdog keeps them until the last one is taken. Then they get their lease.
  *
- * <p>An error or an interrupt ends it, and releases what was taken. Redisson takes all of them for a lock that is not
- * free, and goes on asking.
+ * <p>An error or an interrupt ends the wait, and releases what was taken. Redisson treats all of these as a lock that is
+ * not free, and goes on asking.
  */
 final class NativeMultiLock extends RedissonMultiLock implements Watched {
     private static final int AT_ONCE_MAX = 64;
 
-    /** Redisson's: for how long one round of a wait without a limit lasts, for each lock. */
+    /** As in Redisson: how long one round of a wait without a limit lasts, for each lock. */
     private static final long ROUND_MS = 1_500;
 
     private final List<NativeLock> members = new ArrayList<>();
@@ -54,7 +54,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
                 && first.server.areTogether(keys);
     }
 
-    /** For one request. */
+    /** The locks for one request. */
     List<NativeLock> together() {
         if (!areTakenAtOnce) {
             throw new IllegalArgumentException("only plain locks of one client and one slot, fenced or not, can be held by one hold");
@@ -67,7 +67,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
         return members.stream().mapToLong(member -> member.remainingMs(thread)).min().orElse(0);
     }
 
-    /** Of the first that is lost. */
+    /** The loss of the first lock that is lost. */
     @Override
     public CompletableFuture<LostLock> loss(long thread) {
         return Watched.firstOf(
@@ -96,7 +96,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
             try {
                 unlock.accept(member);
             } catch (RuntimeException e) {
-                // That a lock is not held is certain, and counts for more than a doubt.
+                // That a lock is not held is certain, so it counts more than a doubt.
                 failure = failure == null || e instanceof IllegalMonitorStateException ? e : failure;
             }
         }
@@ -163,7 +163,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
         return Server.asRedissons(takeWithin(waitTime, leaseTime, unit, threadId));
     }
 
-    /** One time that all are taken. */
+    /** One attempt to take all locks. */
     private final class Taking<T> {
         private final long waitMs;
         private final long lease;
@@ -193,7 +193,7 @@ final class NativeMultiLock extends RedissonMultiLock implements Watched {
             return outcome;
         }
 
-        /** What is under way ends with the outcome, by whomever. */
+        /** What is under way ends when anything completes the outcome. */
         private CompletableFuture<Boolean> follow(CompletableFuture<Boolean> next) {
             attempt = next;
             if (outcome.isDone()) {

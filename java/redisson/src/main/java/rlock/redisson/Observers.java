@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The observers of a client's locks, and the listeners for its losses. One that fails changes nothing. */
+/** The observers of a client's locks, and the listeners for its losses. A failure of one of them changes nothing. */
 final class Observers implements LockObserver {
     private static final Logger log = LoggerFactory.getLogger(RedissonLocks.class);
 
@@ -26,7 +26,7 @@ final class Observers implements LockObserver {
         return () -> all.remove(observer);
     }
 
-    /** Each registration is one of its own, even of the same listener. */
+    /** Each registration is separate, even of the same listener. */
     Runnable listen(Consumer<LostLock> listener) {
         Objects.requireNonNull(listener, "listener");
         return add(new LockObserver() {

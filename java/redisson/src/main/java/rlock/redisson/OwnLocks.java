@@ -8,7 +8,7 @@ import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.api.options.CommonOptions;
 
-/** Redisson's locks as they are, where the module is missing. They tell of nothing. */
+/** Redisson's locks as they are, where the module is missing. They report nothing. */
 final class OwnLocks implements RedissonLocks {
     private static final Runnable NOTHING = () -> { };
 
@@ -88,7 +88,7 @@ final class OwnLocks implements RedissonLocks {
         return redisson;
     }
 
-    /** What {@link RedissonLocks} has by the RLOCK commands alone. */
+    /** For what {@link RedissonLocks} has only by the RLOCK commands. */
     static UnsupportedOperationException hasNone() {
         return new UnsupportedOperationException("these are Redisson's own locks, which have nothing of the kind");
     }

@@ -6,7 +6,7 @@ import java.time.Duration;
  * Permits of one name: at most so many threads have one at once. A thread has one at most; asking again restarts its
  * lease. Waiters are served in their order.
  *
- * <p>Without a lease a permit is renewed by the watchdog until it is released, as a lock is, and its loss is reported.
+ * <p>The watchdog renews a permit without a lease until it is released, as it does a lock, and its loss is reported.
  */
 public interface Permits {
     /**
@@ -53,7 +53,7 @@ public interface Permits {
     boolean tryAcquire(Duration wait, Duration lease) throws InterruptedException;
 
     /**
-     * Gives the current thread's permit back.
+     * Releases the current thread's permit.
      *
      * @throws IllegalMonitorStateException if it has none
      */

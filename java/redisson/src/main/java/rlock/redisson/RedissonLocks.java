@@ -41,7 +41,7 @@ public interface RedissonLocks {
      * The same with options.
      *
      * @param redisson as {@code Redisson.create} returned it
-     * @param options what is not as usual
+     * @param options settings that differ from the defaults
      * @return the same object for the same client and options
      * @throws RlockMissingException if a master has not loaded the module
      */
@@ -50,8 +50,8 @@ public interface RedissonLocks {
     }
 
     /**
-     * The same, or Redisson's own locks, with a line in the log, if a master has not loaded the module or the client is
-     * not one that {@code Redisson.create} made, as a proxy is not. {@link #isNative} tells.
+     * The same. If a master has not loaded the module, or {@code Redisson.create} did not make the client (a proxy), these
+     * are Redisson's own locks, with a line in the log. {@link #isNative} says which.
      *
      * @param redisson any client
      * @return locks in either case
@@ -64,7 +64,7 @@ public interface RedissonLocks {
      * The same with options.
      *
      * @param redisson any client
-     * @param options what is not as usual
+     * @param options settings that differ from the defaults
      * @return locks in either case
      */
     static RedissonLocks ifAvailable(RedissonClient redisson, Options options) {
@@ -80,7 +80,7 @@ public interface RedissonLocks {
      * A plain lock.
      *
      * @param name as for {@code RedissonClient.getLock}
-     * @return of that name
+     * @return the lock of that name
      */
     RLock getLock(String name);
 
@@ -88,7 +88,7 @@ public interface RedissonLocks {
      * A plain lock with settings of its own.
      *
      * @param options name and settings
-     * @return by these
+     * @return the lock with these settings
      */
     RLock getLock(CommonOptions options);
 
@@ -96,7 +96,7 @@ public interface RedissonLocks {
      * A lock that draws a fencing token at each grant.
      *
      * @param name as for {@code RedissonClient.getFencedLock}
-     * @return of that name
+     * @return the lock of that name
      */
     RFencedLock getFencedLock(String name);
 
@@ -104,7 +104,7 @@ public interface RedissonLocks {
      * The same with settings of its own.
      *
      * @param options name and settings
-     * @return by these
+     * @return the lock with these settings
      */
     RFencedLock getFencedLock(CommonOptions options);
 
@@ -112,7 +112,7 @@ public interface RedissonLocks {
      * A read-write lock.
      *
      * @param name as for {@code RedissonClient.getReadWriteLock}
-     * @return of that name
+     * @return the lock of that name
      */
     RReadWriteLock getReadWriteLock(String name);
 
@@ -120,7 +120,7 @@ public interface RedissonLocks {
      * The same with settings of its own.
      *
      * @param options name and settings
-     * @return by these
+     * @return the lock with these settings
      */
     RReadWriteLock getReadWriteLock(CommonOptions options);
 
@@ -129,7 +129,7 @@ public interface RedissonLocks {
      * plain lock, which is fair already.
      *
      * @param name as for {@code RedissonClient.getFairLock}
-     * @return of that name
+     * @return the lock of that name
      */
     RLock getFairLock(String name);
 
@@ -137,7 +137,7 @@ public interface RedissonLocks {
      * The same with settings of its own.
      *
      * @param options name and settings
-     * @return by these
+     * @return the lock with these settings
      */
     RLock getFairLock(CommonOptions options);
 
@@ -145,17 +145,17 @@ public interface RedissonLocks {
      * Several locks as one. Plain locks on one server, or in one slot of a cluster, are taken all or none by one command;
      * others one after the other.
      *
-     * @param locks of this object, all or none of them
+     * @param locks either all of them of this object, or none
      * @return all of them as one
      */
     RLock getMultiLock(RLock... locks);
 
     /**
-     * Permits: at most {@code limit} holders at once. Not Redisson's semaphores, which are other keys.
+     * Permits: at most {@code limit} holders at once. They are not Redisson's semaphores, which have other keys.
      *
      * @param name of the permits
-     * @param limit 1 to 100,000; each request is judged by its own
-     * @return of that name
+     * @param limit 1 to 100,000; each request is judged by its own limit
+     * @return the permits of that name
      * @throws UnsupportedOperationException if these are Redisson's own locks
      */
     default Permits getPermits(String name, int limit) {
@@ -163,10 +163,10 @@ public interface RedissonLocks {
     }
 
     /**
-     * Waits for the lock and holds it for no thread: under a holder of its own, so any thread may release it, or hand it on
-     * to another process by {@link HeldLock#detach}. A thread that holds the lock already waits for itself.
+     * Waits for the lock and holds it under a holder of its own, not for a thread: so any thread may release it, or hand it
+     * on to another process by {@link HeldLock#detach}. A thread that holds the lock already waits for itself.
      *
-     * @param lock of this object; of a multi-lock, plain locks of one slot
+     * @param lock of this object; a multi-lock must have plain locks of one slot
      * @return the hold
      * @throws InterruptedException if this thread was interrupted while it waited
      * @throws UnsupportedOperationException if these are Redisson's own locks
@@ -214,11 +214,11 @@ public interface RedissonLocks {
 
     /**
      * Takes over a lock that this or another process has detached, in any language. The text can be adopted once: if it is
-     * adopted twice, both hold the lock under the same name, and the release of one is a loss for the other.
+     * adopted twice, both processes hold the lock under the same name, and if one releases it, the other loses it.
      *
-     * @param text as {@link HeldLock#detach} returned it, before the lease ended that it left
+     * @param text as {@link HeldLock#detach} returned it; its lease must not have ended
      * @return the hold, renewed and with its losses reported as if it had been acquired here
-     * @throws IllegalArgumentException if the text is none of a detached lock
+     * @throws IllegalArgumentException if this is not the text of a detached lock
      * @throws LockLostException if the lease has ended, or the lock was released
      * @throws UnsupportedOperationException if these are Redisson's own locks
      */
@@ -228,12 +228,12 @@ public interface RedissonLocks {
 
     /**
      * Waits for the lock, runs the work, and unlocks. If the lock is lost meanwhile, the thread of the work is
-     * interrupted: once, and never after the work has ended. Redisson's own locks tell of no loss, so nothing is
-     * interrupted under these.
+     * interrupted: once, and never after the work has ended. Redisson's own locks report no loss, so under
+     * these nothing is interrupted.
      *
      * @param lock which this thread takes
      * @param work what needs it
-     * @param <T> of the result
+     * @param <T> the type of the result
      * @return what the work returned, even if the unlock has no reply
      * @throws LockLostException if the lock was lost during the work; what the work threw is suppressed in it
      * @throws InterruptedException if this thread was interrupted while it waited
@@ -250,7 +250,7 @@ public interface RedissonLocks {
      * @param lock which this thread takes
      * @param wait the longest time to wait; zero tries once
      * @param work what needs the lock
-     * @param <T> of the result
+     * @param <T> the type of the result
      * @return what the work returned
      * @throws IllegalArgumentException if the wait is negative
      * @throws LockBusyException if the lock was not granted within the wait
@@ -282,19 +282,19 @@ public interface RedissonLocks {
     /**
      * Runs work under the lock, turn by turn, on a thread of its own: waits for the lock, runs the work, releases, and begins
      * again at the end of the queue, until the lead is closed. If the lock is lost, the work is interrupted, and the lead
-     * waits for the lock again. A server that is unavailable is waited out, with pauses of up to 3 s.
+     * waits for the lock again. If no server is available, it tries again, with pauses of up to 3 s.
      *
      * @param lock which the thread of the work takes, so {@code remaining(lock)} can be asked there
      * @param work one turn; its error ends the lead
-     * @return ends the lead
+     * @return the lead, which ends when it is closed
      */
     default Lead lead(RLock lock, Lead.Work work) {
         return new Lead(lock, work);
     }
 
     /**
-     * The answer of a key: of all callers with this key, in all processes, one does the work at a time, and all get its value
-     * until it expires. The others wait meanwhile; those of one process share one request. The work runs in this thread,
+     * The answer of a key. Of all callers with this key, in all processes, one does the work at a time, and all get its value
+     * until it expires. The others wait meanwhile; callers of one process share one request. The work runs in this thread,
      * under the plain lock of that name, and is interrupted if the lock is lost.
      *
      * <p>If the work fails, nothing is stored, its error reaches this caller alone, and the next caller works. This is not
@@ -304,11 +304,11 @@ public interface RedissonLocks {
      * @param keep how long the answer is kept, 1 ms or longer
      * @param work must not return null
      * @return the answer that was stored, or the work's value, also if it is in doubt whether that is stored
-     * @throws IllegalArgumentException if the name is empty or the answer is not to be kept
+     * @throws IllegalArgumentException if the name is empty or {@code keep} is below 1 ms
      * @throws LockLostException if the lock was lost during the work
      * @throws InterruptedException if this thread was interrupted while it waited
      * @throws UnsupportedOperationException if these are Redisson's own locks
-     * @throws Exception what the work threw; or Redisson's own exception, as for an answer that is too long
+     * @throws Exception what the work threw; or Redisson's own exception, for example if the answer is too long
      */
     default byte[] once(String name, Duration keep, Callable<byte[]> work) throws Exception {
         return once(name, keep, ChronoUnit.FOREVER.getDuration(), work);
@@ -397,12 +397,12 @@ public interface RedissonLocks {
     }
 
     /**
-     * Tells of each loss of a lock of this client: the server says that it is not held any more, or the watchdog could
-     * not renew it until its lease was over, or no replica has confirmed that where Redisson checks it. A lock with a
-     * lease of its own ends when it was meant to, without a report.
+     * Reports each loss of a lock of this client: the server says that the lock is not held any more, or the watchdog could
+     * not renew it until its lease was over, or no replica has confirmed the renewal where Redisson checks that. A lock
+     * with a lease of its own ends with that lease, without a report.
      *
      * @param listener called on a thread of Redisson's
-     * @return ends it
+     * @return ends the reports when it is run
      */
     Runnable onLost(Consumer<LostLock> listener);
 
@@ -419,17 +419,17 @@ public interface RedissonLocks {
     }
 
     /**
-     * Tells of waits, holds and losses, for measures.
+     * Reports waits, holds and losses, for metrics.
      *
      * @param observer the observer to call
-     * @return ends it
+     * @return ends the reports when it is run
      */
     Runnable observe(LockObserver observer);
 
     /**
      * How long the current thread's hold of a lock is still guaranteed: no other holder gets it within that time,
      * however slow the server and the network are, as long as the server keeps its data and no operator breaks the lock
-     * open. It asks no server. What was taken without a lease is renewed again and again, and the time grows with each
+     * open. This asks no server. A lock without a lease of its own is renewed again and again, and the time grows with each
      * renewal.
      *
      * @param lock of this object; of a multi-lock, the one of its locks that ends first counts
@@ -451,7 +451,7 @@ public interface RedissonLocks {
     }
 
     /**
-     * Restarts the lease of what the current thread took last, with this one, and renews it no more.
+     * Gives this lease to the hold that the current thread took last, from now on. It is not renewed any more.
      *
      * @param lock of this object
      * @param lease from now on
@@ -489,13 +489,13 @@ public interface RedissonLocks {
     boolean isNative();
 
     /**
-     * The way back.
+     * The client.
      *
-     * @return the client that these are the locks of
+     * @return the client to which these locks belong
      */
     RedissonClient getRedisson();
 
-    /** What is not as usual. Each method returns a changed copy. */
+    /** Settings that differ from the defaults. Each method returns a changed copy. */
     final class Options {
         private static final Options DEFAULTS = new Options(false);
 
@@ -506,17 +506,17 @@ public interface RedissonLocks {
         }
 
         /**
-         * All as usual.
+         * The defaults.
          *
-         * @return Redisson's own fair locks
+         * @return options with Redisson's own fair locks
          */
         public static Options defaults() {
             return DEFAULTS;
         }
 
         /**
-         * {@code getFairLock} returns the plain lock: its queue is in the server, and is first come, first served. Only
-         * if all clients of these locks do so: Redisson's own fair lock and this one do not keep each other's order.
+         * {@code getFairLock} returns the plain lock: its queue is in the server, and is first come, first served. Use
+         * it only if all clients of these locks do so: Redisson's own fair lock and this one do not keep each other's order.
          *
          * @return a changed copy
          */

@@ -21,7 +21,7 @@ final class Request {
         return this;
     }
 
-    /** @param ids of one holder; more than one of plain locks alone, which are taken all or none */
+    /** @param ids of one holder; several only of plain locks, which are taken all or none */
     static Request acquire(List<Hold.Id> ids, long leaseMs, Attempt.Terms terms) {
         Hold.Id first = ids.get(0);
         Request request = ids.size() == 1 ? new Request(first.side.acquire) : new Request("RLOCK.MACQUIRE", ids.size());
@@ -64,7 +64,7 @@ final class Request {
         return new Request("DEL", answerKey);
     }
 
-    /** In the slot of the key. */
+    /** The key of an answer, in the slot of its lock's key. */
     static String answerKey(String key) {
         return key.contains("{") ? "rlock_answer:" + key : "rlock_answer:{" + key + "}";
     }
@@ -73,7 +73,7 @@ final class Request {
         return new Request("RLOCK.BREAK", key);
     }
 
-    /** How many replicas have what was sent before; it waits at most this long for more of them. */
+    /** Asks how many replicas have what was sent before, and waits at most this long for more of them. */
     static Request waitFor(int replicas, long limitMs) {
         return new Request("WAIT", replicas, limitMs);
     }
@@ -83,7 +83,7 @@ final class Request {
         return acknowledged > 0 ? request.with("ACK", acknowledged) : request;
     }
 
-    /** As long as the server lets it. */
+    /** Waits as long as the server allows. */
     Request waiting() {
         return with("WAIT", 0);
     }

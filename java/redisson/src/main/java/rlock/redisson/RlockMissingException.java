@@ -10,12 +10,12 @@ public class RlockMissingException extends RedisException {
         super(message, cause);
     }
 
-    /** The same, and any other error as it is. */
+    /** This exception if the server lacks a command, or any other error as it is. */
     static Throwable of(Throwable error) {
         return Server.isReply(error, "ERR unknown command") ? because(error) : error;
     }
 
-    /** Of an answer that is not the expected one; any other trouble stays what it is. */
+    /** For an answer that is not the expected one. Any other error stays as it is. */
     static RedisException because(Throwable answer) {
         if (Server.isReply(answer, "ERR unknown command")) {
             return new RlockMissingException("a server has not loaded the rlock module, or one that is too old: "

@@ -14,7 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * round. Replicas that are slow cost a server one WAIT at a time, however many locks there are.
  */
 final class Rounds {
-    /** So many rounds at most while a lease lasts; a renewal waits for one so long at most, if replicas answer. */
+    /** The maximum of rounds while a lease lasts. If replicas answer, a renewal waits at most one such part for its round. */
     private static final int ROUNDS_IN_A_LEASE = 30;
 
     /** Of a lease that is renewed at its third: what is confirmed later than that comes too late for a second try. */
@@ -48,7 +48,7 @@ final class Rounds {
         private List<Renewal> due = new ArrayList<>();
         private boolean isUnderWay;
 
-        /** Only the round that is under way looks at it. */
+        /** Only the round that is under way uses it. */
         private Server.Line line;
 
         Round(Server.Node node) {
@@ -112,7 +112,7 @@ final class Rounds {
             }
         }
 
-        /** What is not held needs no replica to say so. */
+        /** The reply that a lock is not held needs no replica to confirm it. */
         private CompletableFuture<Void> confirmed(Server.Line by, int replicas) {
             CompletableFuture<Void> confirmed = new CompletableFuture<>();
             Way way = (id, leaseMs) -> by.send(Request.renew(id, leaseMs), server.timeoutMs()).handle((reply, error) ->
@@ -134,7 +134,7 @@ final class Rounds {
                 } else {
                     confirmed.completeExceptionally(Server.cause(error));
                 }
-                // An answer in the negative is one, and says nothing against the connection.
+                // A negative answer is an answer, and says nothing against the connection.
                 return error == null || Server.isNotReplicated(error)
                         ? CompletableFuture.<Void>completedFuture(null) : CompletableFuture.<Void>failedFuture(error);
             }).thenCompose(end -> end);

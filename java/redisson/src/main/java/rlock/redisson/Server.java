@@ -49,13 +49,13 @@ import org.redisson.connection.ServiceManager;
 import org.redisson.misc.CompletableFutureWrapper;
 
 /**
- * How commands get to the server: by what is inside of Redisson, all of it in this file.
+ * How commands get to the server: by Redisson's internals, which only this file uses.
  *
- * <p>Redisson's public API has no way to send a command that it does not know. Its executor has, and brings routing,
- * redirections, failover and time limits with it, so that a lost server looks to a service as it always did. Two things
- * it would do wrong. If a reply is late it sends the command again, which for an acquire is a second hold: here a
- * command says of itself that it must not be sent again. And a poll would keep one of its pool's connections: here it
- * has its own, made by the same client of the node, so with the same address, credentials and TLS.
+ * <p>Redisson's public API has no way to send a command that it does not know. Its executor has one, and brings routing,
+ * redirections, failover and time limits with it, so that a lost server looks to a service as it always did. It would do
+ * two things wrong. If a reply is late, it sends the command again, which for an acquire is a second hold: so commands are
+ * marked here that must not be sent again. And a poll would keep one of its pool's connections: so a poll has its own
+ * here, made by the same client of the node, with the same address, credentials and TLS.
  */
 final class Server {
     /** Before Java 16 a future's own wait forgets an interrupt that comes with its result; a latch's does not. */
@@ -90,7 +90,7 @@ final class Server {
         return executor.getServiceManager();
     }
 
-    /** Redisson sends it no second time once it is written, whatever becomes of the reply. */
+    /** Once this is written, Redisson does not send it a second time, whatever becomes of the reply. */
     private static final class SentOnce extends RedisCommand<Object> {
         SentOnce(String name) {
             super(name);
@@ -212,7 +212,7 @@ final class Server {
         return !isShuttingDown() && node.entry.getClient() == node.client;
     }
 
-    /** Whether that is the one that has a key. */
+    /** Whether this node has the key. */
     boolean isAt(Node node, String key) {
         return node != null && node.equals(node(key));
     }
@@ -222,13 +222,13 @@ final class Server {
         return node != null && address.equals(node.client.getAddr());
     }
 
-    /** Whether one command may name all of them. */
+    /** Whether one command may name all these keys. */
     boolean areTogether(Collection<String> keys) {
         return keys.stream().map(executor.getConnectionManager()::calcSlot).distinct().count() == 1;
     }
 
     /**
-     * Reports each node to which a connection is made when one was lost before, for as long as there is a listener.
+     * Reports each node to which a connection is made after one was lost, for as long as the observer exists.
      */
     @SuppressWarnings("deprecation")
     <T> void reportConnections(T observer, BiConsumer<T, InetSocketAddress> report) {
@@ -251,7 +251,7 @@ final class Server {
         });
     }
 
-    /** The one that has a key; null while it is not known. */
+    /** The node that has a key; null while it is not known. */
     Node node(String key) {
         MasterSlaveEntry entry = executor.getConnectionManager().getEntry(key);
         return entry == null || entry.getClient() == null ? null : new Node(entry);
@@ -274,7 +274,7 @@ final class Server {
     /** A connection of its own. It ends with the client of its node: when that is no longer a master. */
     final class Line {
         private final RedisConnection connection;
-        /** This one, and none that Redisson opens in its place: WAIT would confirm there what was never sent there. */
+        /** Only this channel, and none that Redisson opens in its place: there WAIT would confirm what was never sent there. */
         private final Channel channel;
         private final Runnable end;
         private final Set<CompletableFuture<Object>> pending = ConcurrentHashMap.newKeySet();
@@ -286,7 +286,7 @@ final class Server {
             this.connection = connection;
             this.end = end;
             channel = connection.getChannel();
-            // Redisson would keep that to itself, as it opens its connections again.
+            // Redisson would not report that, since it opens its connections again.
             channel.closeFuture().addListener(breaking);
         }
 
@@ -294,7 +294,7 @@ final class Server {
             promise.completeExceptionally(new RedisConnectionException("the connection broke: " + connection));
         }
 
-        /** Behind what was sent before, without waiting for its reply. */
+        /** Sends behind what was sent before, without waiting for its reply. */
         CompletableFuture<Object> send(Request request, long limitMs) {
             CompletableFuture<Object> promise = new CompletableFuture<>();
             pending.add(promise);
@@ -317,7 +317,7 @@ final class Server {
             return channel.isActive();
         }
 
-        /** Behind the last reply: nothing may be sent any more. */
+        /** Closes after the last reply. Nothing may be sent any more. */
         void close() {
             isToBeClosed = true;
             closeIfDone();
@@ -337,14 +337,14 @@ final class Server {
             if (error != null) {
                 line.completeExceptionally(error);
             } else if (!line.complete(new Line(connection, connection::closeAsync))) {
-                // By us, so that Redisson does not open it again.
+                // Closed by us, so that Redisson does not open it again.
                 connection.closeAsync();
             }
         });
         return line;
     }
 
-    /** The clock ends with the client's threads. Threads that the service has lent to Redisson go on, so a shutdown is looked for. */
+    /** The clock ends with the client's threads. Threads that the service has lent go on, so this looks for a shutdown. */
     void endClockWithClient() {
         if (services().getCfg().getEventLoopGroup() == null) {
             services().getGroup().terminationFuture().addListener(terminated -> clock.end());
@@ -355,7 +355,7 @@ final class Server {
         }
     }
 
-    /** A renewal, or the end of a lease. On the clock's own thread, which no callback of the service may keep. */
+    /** Runs a renewal, or the end of a lease, on the clock's own thread, which no callback of the service may hold up. */
     Clock.Timer onTime(long ms, Runnable task) {
         return clock.after(ms, () -> {
             if (!isShuttingDown()) {
@@ -438,7 +438,7 @@ final class Server {
                     }
                     return future.get();
                 } catch (InterruptedException e) {
-                    // What is there already is this thread's, and nothing else would release it.
+                    // A result that is there already is this thread's, and nothing else would release it.
                     if (interruptibly && future.cancel(false)) {
                         throw e;
                     }
@@ -458,7 +458,7 @@ final class Server {
         return new CompletableFutureWrapper<>(future);
     }
 
-    /** Whether what no replica has confirmed does not count: Redisson's default wherever there can be replicas. */
+    /** Whether a write counts only if a replica has confirmed it: Redisson's default wherever there can be replicas. */
     boolean isConfirming() {
         return !services().getCfg().isSingleConfig() && services().getCfg().isCheckLockSyncedSlaves();
     }
@@ -470,11 +470,11 @@ final class Server {
     }
 
     /**
-     * Waits until the replicas have what was written to a lock, as Redisson does after each of its own: not on a single
-     * server, and for as many as there are. Sent behind a renewal on the same connection, since the replicas
-     * confirm everything that came before. Fails if no replica has it, unless the service has said that it does not matter.
+     * Waits until the replicas have what was written to a lock, as Redisson does after each of its own writes: not on a
+     * single server, and for as many replicas as there are. WAIT is sent behind a renewal on the same connection, since the
+     * replicas confirm everything before it. Fails if no replica has it, unless the service has said that it does not matter.
      *
-     * @return whether it was held, as far as the renewal tells
+     * @return whether the lock was held, as far as the renewal shows
      */
     CompletableFuture<Boolean> replicated(Hold.Id id, long leaseMs) {
         if (services().getCfg().isSingleConfig()) {
@@ -521,7 +521,7 @@ final class Server {
         });
     }
 
-    /** If other nodes than the known ones have confirmed, they are counted again. */
+    /** If more or fewer replicas than the known number have confirmed, they are counted again. */
     private static void note(MasterSlaveEntry entry, int replicas, int confirmed) {
         if (confirmed != replicas) {
             entry.setAvailableSlaves(UNKNOWN);
@@ -545,9 +545,9 @@ final class Server {
     }
 
     /**
-     * Sends what must not be executed twice, and waits for the replicas. Fails as {@link #isNotReplicated} tells if
-     * it was executed and whether a replica has it is unknown. WAIT has to be sent behind it on the same connection,
-     * and Redisson's way to do that would send both again.
+     * Sends what must not be executed twice, and waits for the replicas. If it was executed, and it is unknown whether a
+     * replica has it, this fails so that {@link #isNotReplicated} is true. WAIT has to be sent behind it on the same
+     * connection, and Redisson's way to do that would send both again.
      *
      * @param otherwise sends it if there is no replica, or if it was certainly not executed
      */
@@ -570,7 +570,7 @@ final class Server {
             line.close();
             return reply.handle((said, error) -> {
                 if (error != null) {
-                    // By Redisson's own way, which knows what is to be done about a refusal.
+                    // Redisson's own way knows what to do about a refusal.
                     return isReply(error) ? otherwise.get() : reply;
                 }
                 return said == null ? reply : confirmed.handle((done, unknown) -> {

@@ -15,32 +15,32 @@ import org.slf4j.LoggerFactory;
  * All waits of this process at one node: by tickets, over one connection that is polled.
  *
  * <p>One poll is under way. The next one follows a reply at once. When the connection breaks, the server keeps the
- * places for a while, so another one is made at once. Only when that has failed for as long as the server keeps them, or
- * the server no longer knows the session, or is no longer a master, is it over: then the waits are notified, and ask
- * again, wherever the lock is then.
+ * places for a while, so another one is made at once. The session is over only when that has failed for as long as the
+ * server keeps the places, or when the server no longer knows the session or is no longer a master. Then the waits are
+ * notified, and ask again, wherever the lock is then.
  *
- * <p>What the waits have to ask goes over a second connection, one request behind the other, which costs both sides
- * about half of what a pool does. It is a shortcut: whatever is not answered there can be asked by Redisson's own way.
+ * <p>The requests of the waits go over a second connection, one behind the other, which costs both sides about half of
+ * what a pool does. It is a shortcut: whatever is not answered there can be asked by Redisson's own way.
  *
- * <p>An event is acknowledged with the next poll, and from then on a grant is its lease's business. The grant of a ticket
+ * <p>An event is acknowledged with the next poll, and from then on only the lease matters for a grant. The grant of a ticket
  * that was given up is acknowledged like any other: its first lease is short, and ends it.
  */
 final class Session {
     private static final Logger log = LoggerFactory.getLogger(Session.class);
 
     /**
-     * How long the server keeps the places of a process that says nothing. So long its waits can hold others up when
-     * its machine is gone without a word; so soon it is noticed here that the connection is.
+     * How long the server keeps the places of a process that says nothing. If its machine is gone without a word, its waits
+     * can hold others up that long. Within this time, this process notices that its connection is gone.
      */
     static final long TTL_MS = 3_000;
 
     private static final long PAUSE_MIN_MS = 20;
     private static final long PAUSE_MAX_MS = 320;
 
-    /** Without waits it ends after this time, so that a quiet process does not poll. */
+    /** A session without waits ends after this time, so that a quiet process does not poll. */
     private static final long IDLE_MS = 10_000;
 
-    /** What the server says of a ticket that is taken back: that it was not granted its lock, or that it was. */
+    /** The server's replies when a ticket is taken back: it was not granted its lock, or it was. */
     static final Long WITHDRAWN = 1L;
     static final Long GRANTED = 2L;
 
@@ -50,7 +50,7 @@ final class Session {
     final Server.Node node;
     final String name = UUID.randomUUID().toString();
 
-    /** Once the server knows it. */
+    /** Completes once the server knows the session. */
     final CompletableFuture<Session> opened = new CompletableFuture<>();
 
     private final Server server;
@@ -80,7 +80,7 @@ final class Session {
         return session;
     }
 
-    /** Nothing if it is over. */
+    /** Null if the session is over. */
     synchronized Ticket ticket() {
         if (isOver) {
             return null;
@@ -96,12 +96,12 @@ final class Session {
         }
     }
 
-    /** Whether a wait need not wait for the session first. */
+    /** Whether a wait can begin without waiting for the session. */
     boolean isOpen() {
         return opened.isDone() && !isOver();
     }
 
-    /** Whether the server has answered a moment ago: it does at each third of what it keeps a session for. */
+    /** Whether the server has answered a moment ago. It answers at each third of the time for which it keeps a session. */
     synchronized boolean isAnswering() {
         return !isOver && heardAt != 0 && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(TTL_MS / 2);
     }
@@ -120,7 +120,7 @@ final class Session {
 
     /**
      * The same by a shortcut that is opened first, if need be. Redisson does not notice that a connection is cut, and
-     * waits in vain for what was to come by it; here it fails at once, and the next one is new.
+     * waits in vain for its replies. Here the request fails at once, and the next one gets a new connection.
      */
     CompletableFuture<Object> surely(Request request) {
         CompletableFuture<Server.Line> line;
@@ -140,7 +140,7 @@ final class Session {
         }
         CompletableFuture<Server.Line> connecting = server.connect(node, TTL_MS);
         opening = connecting;
-        // That may be at once.
+        // This may run at once.
         connecting.whenComplete(this::shortcutOpened);
         return connecting;
     }
@@ -218,7 +218,7 @@ final class Session {
                 return;
             }
             if (waits && acknowledged == 0 && now - polledAt > TimeUnit.MILLISECONDS.toNanos(TTL_MS)) {
-                // This process stalled, and the server may have ended it.
+                // This process stalled, and the server may have ended the session.
                 request = null;
             } else {
                 polledAt = now;
@@ -334,7 +334,7 @@ final class Session {
         }
     }
 
-    /** All waits ask again. */
+    /** Ends the session: all waits ask again. */
     void over(Throwable error) {
         List<Ticket> left;
         synchronized (this) {

@@ -11,13 +11,13 @@ final class Sessions {
         this.server = server;
     }
 
-    /** The one at a node, if it is open; null otherwise. */
+    /** The session at a node, if it is open; null otherwise. */
     Session openAt(Server.Node node) {
         Session session = node == null ? null : all.get(node);
         return session != null && session.isOpen() ? session : null;
     }
 
-    /** The one at a node, opened if need be. */
+    /** The session at a node, opened if need be. */
     Session at(Server.Node node) {
         all.values().removeIf(Session::isOver);
         return all.compute(node, (same, known) ->

@@ -1,6 +1,6 @@
 package rlock.redisson;
 
-/** Which kind of lock, and which side of it, that it is a permit, or that an answer does as well: as the commands name them. */
+/** What a request is for, as the commands name it: a lock, one side of it, a permit, or a lock or its answer. */
 enum Side {
     PLAIN("RLOCK.ACQUIRE", null),
     READ("RLOCK.RACQUIRE", "READ"),
@@ -17,7 +17,7 @@ enum Side {
         this.word = word;
     }
 
-    /** Each read hold has its own lease, so that the release of another one changes none. */
+    /** Each read hold has its own lease, so that the release of another hold does not change it. */
     boolean restartsItsLease() {
         return this == PLAIN || this == WRITE;
     }

@@ -37,7 +37,7 @@ final class Ticket {
             this.until = until;
         }
 
-        /** @param askedAt when the request was sent that is answered by it: leases count from there on */
+        /** @param askedAt when the request was sent that this event answers: leases count from then on */
         static Event of(List<?> event, long askedAt) {
             Object value = event.get(3);
             switch ((String) event.get(2)) {

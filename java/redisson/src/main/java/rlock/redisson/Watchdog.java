@@ -9,19 +9,19 @@ import org.redisson.client.RedisNodeNotFoundException;
 import org.redisson.client.RedisTimeoutException;
 
 /**
- * Renews what was taken without a lease, each third of the watchdog's timeout, until it is unlocked; and tells of what
- * is lost. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that is over.
+ * Renews holds without a lease of their own, each third of the watchdog's timeout, until they are unlocked; and reports
+ * losses. A hold with a lease of its own is not renewed, as in Redisson, and is forgotten here when that lease is over.
  *
- * <p>A renewal that fails is made again soon, until the lease must have ended: from then on another holder may have the
- * lock, and so it is lost, whatever the server will say. What is held at a node is also renewed when a connection to it
- * has been made again.
+ * <p>A renewal that fails is repeated soon, until the lease must have ended: from then on another holder may have the lock,
+ * and so it is lost, whatever the server will say. The holds at a node are also renewed when a connection to the node has
+ * been made again.
  *
- * <p>Where a grant counts only once a replica has it, so does a renewal: otherwise a new master could grant it to another holder
- * while this one is still believed.
+ * <p>Where a grant counts only once a replica has it, a renewal does, too: otherwise a new master could grant the lock to
+ * another holder while this client still counts on it.
  */
 final class Watchdog {
     private static final long SOON_AT_LEAST_MS = 50;
-    /** A part of the rest of a short lease. Work that is done until then spares the server a renewal. */
+    /** A short lease is renewed after this part of its rest. Work that is done until then spares the server a renewal. */
     private static final long SOON_IN_A_REST = 10;
 
     private static final long LOOKS_APART_MS = 1_000;
@@ -51,7 +51,7 @@ final class Watchdog {
         schedule(id, leftMs > id.leaseMs / 2 ? id.leaseMs / 3 : leftMs / SOON_IN_A_REST);
     }
 
-    /** The next check, at the end of the lease at the latest, or only then if it is not renewed. */
+    /** Schedules the next check: at the end of the lease at the latest, or only then if the hold is not renewed. */
     private void schedule(Hold.Id id, long ms) {
         holds.change(id, hold -> {
             if (hold.timer != null) {
@@ -84,7 +84,7 @@ final class Watchdog {
         if (!server.isConfirming()) {
             renew(id, version, server.node(id.key), server::renew);
         } else if (id.leaseMs < server.watchdogMs()) {
-            // Rounds are as far apart as the watchdog's leases allow.
+            // Rounds are as far apart as the watchdog's leases allow: too far for this lease.
             renew(id, version, server.node(id.key), server::renewReplicated);
         } else {
             join(id);
@@ -125,7 +125,7 @@ final class Watchdog {
         return System.nanoTime() - endOf(id, hold) >= 0;
     }
 
-    /** What is renewed is lost a little before its end: the server's clock may run differently, and to tell takes time. */
+    /** A renewed hold is lost a little before its end: the server's clock may run differently, and a report takes time. */
     private long endOf(Hold.Id id, Hold hold) {
         return hold.until - marginOf(id, hold);
     }
@@ -134,15 +134,15 @@ final class Watchdog {
         return hold.isKept() ? Clock.ns(id.leaseMs / 100 + 2) : 0;
     }
 
-    /** How long it is still guaranteed, by what is known here. */
+    /** How long the hold is still guaranteed, by what is known here. */
     long remainingMs(Hold.Id id) {
         return holds.with(id, hold -> !hold.isHeld() ? 0 : Math.max(0,
                 TimeUnit.NANOSECONDS.toMillis(hold.sureUntil() - marginOf(id, hold) - System.nanoTime())));
     }
 
     /**
-     * A connection to a node is there again: that may be another server by now, or one that has lost its memory, and
-     * the next renewals may be far away. Connections that come and go all the time do not renew all the time.
+     * A connection to a node is there again. The node may be another server now, or one that has lost its memory, and the
+     * next renewals may be far away: so renew soon. Connections that come and go all the time do not renew all the time.
      */
     void reconnected(InetSocketAddress address) {
         if (isLookingAt.putIfAbsent(address, true) == null) {
@@ -181,7 +181,7 @@ final class Watchdog {
         schedule(id, id.leaseMs / 3);
     }
 
-    /** Whatever was under way: the server says so. */
+    /** The server says that nothing is held, whatever was under way. */
     void notHeld(Hold.Id id, LostLock why) {
         loses(id, hold -> true, why);
     }
@@ -199,13 +199,13 @@ final class Watchdog {
         }
     }
 
-    /** Renews what is held still, at once. */
+    /** Renews at once what is still held. */
     void resume(Hold.Id id, long until) {
         holds.change(id, hold -> hold.resumeRenewals(until));
         schedule(id, 0);
     }
 
-    /** What was given up on purpose, unless it has changed since. */
+    /** Forgets a hold that was given up on purpose, unless it has changed since. */
     void forget(Hold.Id id, long version) {
         holds.change(id, hold -> {
             if (hold.isHeld() && hold.isAsItWas(version)) {

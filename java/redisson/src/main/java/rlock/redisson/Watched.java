@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 
-/** A lock: this process knows what it holds of it. */
+/** A lock for which this process knows its own holds. */
 interface Watched {
     /** How long this thread's hold is guaranteed. */
     long remainingMs(long thread);
@@ -22,13 +22,13 @@ interface Watched {
     /** An unlock after which this thread's hold is over, also if no server has answered. */
     void end(long thread);
 
-    /** From now on what this thread took last has a lease of its own. Whether it was held. */
+    /** From now on this thread's last hold has a lease of its own. Completes with whether it was held. */
     CompletableFuture<Boolean> restartLease(long leaseMs, long thread);
 
     /**
      * The first of these losses; cancelled when all of them are.
      *
-     * @param teller on which it completes
+     * @param teller the executor on which it completes
      */
     static CompletableFuture<LostLock> firstOf(List<CompletableFuture<LostLock>> each, Executor teller) {
         CompletableFuture<LostLock> first = new CompletableFuture<>();
@@ -43,7 +43,7 @@ interface Watched {
         return first;
     }
 
-    /** What is by the RLOCK commands, as the given class of these. */
+    /** A lock by the RLOCK commands, as the given class of such locks. */
     static <W> W as(Class<W> type, Object lock) {
         if (type.isInstance(lock)) {
             return type.cast(lock);

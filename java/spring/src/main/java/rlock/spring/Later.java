@@ -10,7 +10,7 @@ import org.springframework.util.ClassUtils;
 
 /** What a method returns while its work is still to be done: futures, publishers, and what Spring MVC calls later. */
 final class Later {
-    /** By name, as an application may not have them. */
+    /** By name, since an application may be without them. */
     private static final Set<String> TYPES = Set.of(
             "java.util.concurrent.Callable", "java.util.concurrent.Future", "java.util.concurrent.CompletionStage",
             "org.springframework.web.context.request.async.DeferredResult",

@@ -34,7 +34,7 @@ public @interface Locked {
     /**
      * The kind of the lock.
      *
-     * @return a plain lock unless said otherwise
+     * @return a plain lock by default
      */
     Kind kind() default Kind.PLAIN;
 

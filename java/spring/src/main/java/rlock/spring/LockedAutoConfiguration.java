@@ -21,7 +21,7 @@ import org.springframework.core.type.AnnotationMetadata;
 import org.springframework.transaction.ConfigurableTransactionManager;
 
 /**
- * {@link Locked}. There without conditions, so that no method with this annotation runs unlocked because something is
+ * Sets up {@link Locked}. It has no conditions, so that no method with this annotation runs unlocked because something is
  * missing.
  */
 @AutoConfiguration
@@ -29,7 +29,7 @@ import org.springframework.transaction.ConfigurableTransactionManager;
 @Import(LockedAutoConfiguration.Proxies.class)
 public class LockedAutoConfiguration {
 
-    /** Outside of transactions and caches, with the order Integer.MAX_VALUE; inside of security, with low orders. */
+    /** Outside of transactions and caches, which have the order Integer.MAX_VALUE; inside of security, which has low orders. */
     static final int ORDER = Integer.MAX_VALUE - 1000;
 
     /** Spring makes one. */
@@ -65,7 +65,7 @@ public class LockedAutoConfiguration {
         return advisor;
     }
 
-    /** Every transaction manager, the application's own too, looks at the locks before it commits. */
+    /** Every transaction manager, the application's own too, checks the locks before it commits. */
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
     static BeanPostProcessor rlockLastLook() {
@@ -81,7 +81,7 @@ public class LockedAutoConfiguration {
         };
     }
 
-    /** The same as for transactions: what makes proxies is there once, and Spring Boot decides their kind. */
+    /** The same as for transactions: there is one creator of proxies, and Spring Boot decides their kind. */
     static class Proxies implements ImportBeanDefinitionRegistrar {
         @Override
         public void registerBeanDefinitions(AnnotationMetadata importing, BeanDefinitionRegistry registry) {

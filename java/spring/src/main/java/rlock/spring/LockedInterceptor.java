@@ -14,7 +14,7 @@ import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import rlock.redisson.RedissonLocks;
 
-/** Takes the lock, and releases it. It finds its beans when it is called, as it is made before all of them. */
+/** Takes the lock, and releases it. It finds its beans when it is called, since it is made before all of them. */
 final class LockedInterceptor implements MethodInterceptor {
     private final ConfigurableBeanFactory beans;
     private final Running running;

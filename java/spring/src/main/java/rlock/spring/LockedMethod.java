@@ -89,7 +89,7 @@ final class LockedMethod {
         return locked.insideTransaction();
     }
 
-    /** What only the call shows: a method that returns an Object, and a mock of the locks. */
+    /** Checks what only the call shows: a method that returns an Object, and a mock of the locks. */
     Object checked(Object result, boolean hasRun) {
         if (!hasRun) {
             throw new IllegalStateException(this + " did not run: RedissonLocks is a mock. Use InMemoryLocks instead");

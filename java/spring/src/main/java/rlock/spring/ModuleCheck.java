@@ -10,7 +10,7 @@ import rlock.redisson.RedissonLocks;
 
 /**
  * Asks each master for the module, for a health check. Redisson repeats a request to a server that does not answer, for
- * many seconds. So a thread of its own asks, one at a time, and callers wait for it only so long.
+ * many seconds. So a thread of its own asks, one at a time, and callers wait for it only for a short time.
  */
 final class ModuleCheck {
     private static final int LIMIT_S = 2;

@@ -30,7 +30,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
     private final RedissonLocks locks;
     private final String prefix;
 
-    /** By key, those first that {@code obtain} returned the longest time ago. */
+    /** By key; first the locks that {@code obtain} returned the longest time ago. */
     private final Map<String, RegistryLock> obtained = new LinkedHashMap<>(16, 0.75f, true);
 
     private int capacity = DEFAULT_CAPACITY;
@@ -56,8 +56,8 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
     }
 
     /**
-     * Limits how many locks this registry remembers. Beyond it, it forgets one that is not held, and {@code obtain} returns
-     * a new object for that key.
+     * Limits how many locks this registry remembers. Beyond the limit it forgets a lock that is not held, and {@code obtain}
+     * returns a new object for that key.
      *
      * @param cacheCapacity 100,000 if this is not called
      */
@@ -191,7 +191,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
             return isTaken;
         }
 
-        /** Whether this thread counted on it in vain; from now on it does not. */
+        /** Whether this thread counted on a lock that is lost. From now on it does not. */
         private boolean isLost() {
             boolean isLost = counts.containsKey(Thread.currentThread()) && !isHeld();
             if (isLost) {

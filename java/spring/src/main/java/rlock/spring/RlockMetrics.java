@@ -23,10 +23,10 @@ public final class RlockMetrics implements MeterBinder, AutoCloseable {
     private final Queue<Runnable> ends = new ConcurrentLinkedQueue<>();
 
     /**
-     * Of these locks.
+     * Metrics of these locks.
      *
      * @param all the locks: their waits, holds and losses are measured
-     * @param withNames whether each measure has the lock's name as its tag {@code lock}
+     * @param withNames whether each metric has the lock's name as its tag {@code lock}
      */
     public RlockMetrics(List<RedissonLocks> all, boolean withNames) {
         this.all = List.copyOf(all);
@@ -38,7 +38,7 @@ public final class RlockMetrics implements MeterBinder, AutoCloseable {
         // A mock in a test returns null.
         all.forEach(locks -> Optional.ofNullable(locks.observe(new Measures(registry))).ifPresent(ends::add));
         if (!withNames) {
-            // So that they are there before anything happens, and a rate has a beginning.
+            // The metrics are there before anything happens, so that a rate has a beginning.
             registry.timer("rlock.wait", "outcome", "granted");
             registry.timer("rlock.wait", "outcome", "refused");
             registry.timer("rlock.held");

@@ -7,7 +7,7 @@ import org.springframework.context.SmartLifecycle;
 
 /**
  * The threads that run a {@link Locked} method, or wait for its lock. When the application closes, everything else that
- * Spring stops has come to its end first: the web server's requests and the scheduled jobs. Then the threads that are left
+ * Spring stops ends first: the web server's requests and the scheduled jobs. Then the threads that still run or wait
  * are interrupted, and Redisson is shut down only when they have released their locks, or after Spring's limit for a phase.
  */
 final class Running implements SmartLifecycle {

@@ -5,7 +5,7 @@ import net.javacrumbs.shedlock.spring.annotation.SchedulerLock;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.stereotype.Component;
 
-/** One instance of the service does it each time; the others leave it out. */
+/** One instance of the service runs the job each time; the others skip it. */
 @Component
 public class Nightly {
     private final AtomicInteger runs = new AtomicInteger();

@@ -45,7 +45,7 @@ public final class DevServer implements AutoCloseable {
         List<String> command = new ArrayList<>(List.of(program, "dev", "--port", "0", "--until-eof"));
         command.addAll(List.of(options));
         try {
-            // The end of its input, which comes with that of this JVM too, ends the server.
+            // The server ends when its input ends, so also when this JVM does.
             Process process = new ProcessBuilder(command).start();
             String line = reader(process.getInputStream()).readLine();
             if (line == null) {

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 public final class DevServerExtension implements ParameterResolver {
     private static final Namespace NAMESPACE = Namespace.create(DevServerExtension.class);
 
-    /** By JUnit. */
+    /** JUnit makes one. */
     public DevServerExtension() {
         // The server starts when the first test asks for it.
     }
