@@ -15,7 +15,7 @@ pub enum Verdict {
     Granted {
         /// One for each requested lock, if they are fenced.
         tokens: Vec<u64>,
-        /// Unknown for what is over, and from older modules.
+        /// None if the lease has ended already, or if the module is too old to send it.
         lease: Option<Leased>,
     },
     Busy,

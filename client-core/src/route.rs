@@ -129,7 +129,7 @@ impl Engine {
         let address = elsewhere(&from_address, fault.redirection()?)?;
         let node = self.node_at(address);
         if let (What::Moved, Route::Cluster { owners, .. }) = (fault.what, &mut self.route) {
-            // Other slots have probably moved as well.
+            // Only this slot is known to have moved. The next look-up finds the others.
             if let Some(owner) = owners.get_mut(slot_of(key)) {
                 *owner = Some(node);
             }

@@ -497,7 +497,7 @@ func (a *attempt) leave() {
 	})
 }
 
-// isGranted says whether an answer that came later may have been a grant. A ticket that was found was none.
+// isGranted says whether a late answer may have been a grant. A ticket that still waits was granted nothing.
 func (a *attempt) isGranted(r *request) bool {
 	if r.fault != nil {
 		return r.fault.what == silent

@@ -362,7 +362,7 @@ fn the_page_has_each_error_of_the_tables() {
         assert!(lines.iter().any(|line| matches(pattern, line)), "no error is {pattern}");
     }
     for line in lines {
-        // Waiting clients get these; the page says there when.
+        // Only waiting clients get these errors: the page lists them in another place.
         let is_told = line.starts_with("UNBLOCKED") || line.starts_with("TRYAGAIN another node");
         assert!(is_told || patterns.iter().any(|pattern| matches(pattern, line)), "the page lacks {line}");
     }

@@ -272,7 +272,7 @@ impl<W: Watcher> Host for Memory<W> {
         self.turn_left.get() == 0
     }
 
-    /// A pause is one of writes: calls for events are not kept back.
+    /// Never `IsKeptBack`: in this world a pause is for writes only, so the server runs calls for events.
     fn user(&self, name: &[u8]) -> User {
         let is_there = self.has_user.borrow().as_ref().is_none_or(|has_user| has_user(name));
         if is_there { User::IsThere } else { User::IsGone }

@@ -310,7 +310,7 @@ impl Reference {
             (true, false) => self.release_read(holder, all),
             (false, true) => self.release_write(holder, lease, all),
             (true, true) => {
-                // The write side goes first, so that what remains is a reader that leaves; then all of it at once.
+                // The script releases the write hold, and then the reads like any reader's. Here both happen at once.
                 self.drop_reads(holder, true);
                 let lock = self.lock.as_mut().unwrap();
                 lock.holds.retain(|hold| hold.0 != holder);

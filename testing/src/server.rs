@@ -79,7 +79,7 @@ impl fmt::Display for ServerVersion {
 }
 
 impl Server {
-    /// A server with the module, and nothing that a test would have to expect.
+    /// A server with the module and its default settings.
     pub fn start() -> Self {
         Start::new().start()
     }

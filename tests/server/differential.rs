@@ -247,7 +247,7 @@ impl Pair {
                 }
             }
         }
-        // The last hold of ALL may leave others; the first one that freed the lock says so for all of them.
+        // With ALL, the reply is 1 if one of the releases freed the lock, and otherwise that of the last one.
         reply
     }
 
@@ -309,7 +309,7 @@ impl Pair {
                 assert_eq!(ours.end, before.end, "the writer's lease stays");
                 true
             }
-            // The same, with all reads gone in between and the write too, down to its last reads.
+            // The same if ALL has also released the write hold, so that reads remain or nothing does.
             Step::Release { all: true, .. } if before.is_in("write") && !self.near(ours.end, theirs.end) => {
                 assert_eq!(ours.end, before.end, "a downgrade leaves the lease");
                 true

@@ -3,7 +3,7 @@
 
 use rlock_testing::{Client, LeaseCheck, Reply, Server, wait_until};
 
-/// No client makes such a lock, so it differs from a plain one only if it does not end by itself.
+/// No client leaves such a key. It counts as a read-write lock if it has no expiry, and otherwise as a plain lock.
 #[test]
 fn a_mode_without_holds_is_no_plain_lock() {
     let (_server, mut client) = Server::with_client();
@@ -117,7 +117,7 @@ fn among_many_readers_the_lock_ends_with_the_longest_hold() {
                     0 => drop(client.say(&format!("DEL {{k}}:r{anyone}:rwlock_timeout:1"))),
                     1 => drop(client.say(&format!("PEXPIRE k {lease}"))),
                     4 => drop(client.say(&format!("PEXPIRE {{k}}:r{anyone}:rwlock_timeout:1 {lease}"))),
-                    // Shorter than the lock's, by so little that it is the longest when the last one goes.
+                    // A lease that is slightly shorter than the lock's: the longest once the longest reader has left.
                     2 => {
                         let left = client.say("PTTL k").as_int() - 1_000;
                         join_as_redisson(&mut client, anyone, usize::try_from(left.max(1_000)).unwrap());

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_lower_limit_is_judged_by_itself() {
         assert_eq!(two().did("c", permit(100, 1), (10, 11), granted()).broken(), [AS_MANY_PERMITS_AS_ASKED_FOR]);
-        // When it was granted, both others may have been gone, and a third one have come after it.
+        // One of the two permits is returned, so a limit of 1 still allows no other. If both are, it does.
         let given = two().did("a", give(Side::Permit), (20, 21), Answer::Released(Some(1)));
         let third = given.did("c", wait_for(permit(100, 1), 0), (10, 50), granted());
         assert!(third.breaks(AS_MANY_PERMITS_AS_ASKED_FOR));

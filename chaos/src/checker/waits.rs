@@ -17,8 +17,8 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// When its wait had certainly begun: by the first sample, or earlier by the waiting time of the last one. A ticket
-    /// may have waited before, on another connection.
+    /// The time by which its wait had certainly begun: the time of the last sample, less the wait that it reports. A blocked
+    /// client began no earlier than its first sample; a ticket may have waited before, on another connection.
     pub fn begun_by(&self) -> Moment {
         let waited = Duration::from_millis(self.waiting.waited_ms.max(0).unsigned_abs());
         let said = self.last.answered + ROUGHNESS - waited;

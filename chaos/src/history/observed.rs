@@ -116,7 +116,7 @@ pub enum Reach {
     /// The answer that is stored under this lock was removed.
     StoredAnswer { lock: String },
     /// A server without persistence forgot what it knew, or one of its replicas took over: whatever was not copied is
-    /// gone. The consequences are counted under this name. `is_covered`: the servers are set up so that no client gets
+    /// gone. Its consequences count as those of this failover. `is_covered`: the servers are set up so that no client gets
     /// what another may still hold, forgotten or not.
     Failover {
         server: String,

@@ -61,7 +61,7 @@ pub async fn dev(args: &Dev) -> Result<u8, Failure> {
                 () = end_of_input(args.until_eof) => {}
             }
             if let Some(path) = &args.socket {
-                // Another one may have taken its place.
+                // It may be gone already: this error changes nothing.
                 _ = std::fs::remove_file(path);
             }
             Ok(0)

@@ -173,7 +173,7 @@ async fn locks_outlive_a_frozen_master() {
     until_waiting(&mut old.client(), 1).await;
     let rival = rival_of(&guard, connect(patient(), &watched).await.lock("orders:42"));
     old.freeze();
-    // The sentinels disconnected the clients before.
+    // A frozen master closes no connection: the clients learn of the new one from the sentinels.
     until("the replica is the master", || watched.master_port() == new.port()).await;
     let mut successor = new.client();
     until_waiting(&mut successor, 1).await;

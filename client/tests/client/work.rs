@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 const STEPS: usize = 1_000;
 
-/// Soon enough for a thousand of them.
+/// A lease so short that the tests can wait for its end.
 const SHORT: Duration = Duration::from_millis(150);
 
 /// What the work has done. The work cannot be sent to another thread, and the guard does not require that.

@@ -50,7 +50,7 @@ pub fn acquire<H>(
 #[inline]
 fn busy(record: &impl Record, side: Side, asked: &Asked, obstacle: Obstacle) -> Result<Verdict, Refusal> {
     let expiry = record.expiry();
-    // `observe_plain` takes a lone `mode` for a plain lock of another holder. No client leaves that without an expiry.
+    // `observe_plain` takes a lone `mode` for a plain lock of another holder. No client leaves one without an expiry.
     if side == Side::Plain && expiry == Expiry::Never && matches!(record.observe()?, Observed::ReadWrite(_)) {
         return Err(Refusal::HoldsReadWrite);
     }

@@ -189,7 +189,7 @@ fn the_longest_answer_is_stored() {
     assert_eq!(scene.say(1, &format!("ANSWER k ann {} KEEP 500", "x".repeat(64 * 1024))), ":1");
 }
 
-/// One answer of 64 KiB for very many: a turn ends in between, and nothing of the engine's own grows with it.
+/// One answer for more waiters than one turn serves: the engine keeps it once, and only until the last of them has it.
 #[test]
 fn an_answer_under_way_is_kept_once_and_forgotten() {
     let mut scene = Scene::new();

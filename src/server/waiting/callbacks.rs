@@ -166,7 +166,7 @@ unsafe extern "C" fn key_event(
         let Some(key) = key.first() else { return flag::OK };
         let lock = LockName { database: context.database(), key: key.bytes() };
         let Ok(mut engine) = engine else {
-            // Within a command, which is followed up when it is done.
+            // A command of ours is running, and checks its locks when it is done. So this event needs no job.
             let cause = if cause == Cause::Command { Cause::Server } else { cause };
             state::note(Note::Key { database: lock.database, key: lock.key.into(), cause });
             return flag::OK;

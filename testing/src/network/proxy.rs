@@ -1,8 +1,7 @@
-//! A network between clients and a server that can be made faulty: a port that leads to the server's, and another one
-//! to its TLS port.
+//! A network between clients and a server that can be made faulty: a port of its own, which leads to one of the server's.
 //!
-//! Each has a thread, in which all connections are tasks: so it needs no lock, and an order has reached every
-//! connection when the call returns.
+//! Each proxy has a thread in which all connections are tasks. So it needs no lock, and when an order returns, it has
+//! reached every connection.
 
 use super::line::{Line, Rule, Rules, Sender};
 use crate::Random;

@@ -43,7 +43,7 @@ fn a_ticket_waits_from_transactions_and_scripts() {
     assert_eq!(client.figure("tickets"), 0);
 }
 
-/// Some of it in a transaction or a script, where nothing can be blocked and connections are others'.
+/// Some of the commands come in a transaction or a script, where no client can be blocked.
 #[test]
 fn sessions_come_and_go_within_a_transaction() {
     let (_server, mut client) = Server::with_client();

@@ -20,7 +20,7 @@ for_all_waiters!(
 /// No holder releases: each waiter gets the lock when the previous lease ends.
 fn a_lease_that_ends_moves_the_queue_on_within_5_ms(scene: &mut Scene) {
     const LEASE_MS: i64 = 20;
-    // The server's own sweep would come too late, and would hide that.
+    // Without the server's own sweep of expired keys, which would grant the lock too, but later.
     scene.say("DEBUG SET-ACTIVE-EXPIRE 0");
     scene.say("RLOCK.ACQUIRE k holder 600000");
     let mut line: Vec<_> =

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// As long as the grace, and longer than a failover takes.
+/// Longer than a failover takes.
 const LEASE_MS: u64 = 8_000;
 
 /// Longer than clients take to find the new master.

@@ -94,7 +94,7 @@ class WrappedLimitsTest {
         permits.release();
     }
 
-    /** Of what Redisson's interfaces define, only that counts: a wait of -1 tries once, a lease of 0 is the watchdog's. */
+    /** Values that Redisson's interfaces define are no errors: a wait of -1 tries once, a lease of 0 means the watchdog. */
     @Test
     void what_makes_no_sense_is_refused_before_anything_is_sent() {
         Permits permits = locks.getPermits("sense", 1);

@@ -17,7 +17,7 @@ final class Rounds {
     /** The maximum of rounds while a lease lasts. If replicas answer, a renewal waits at most one such part for its round. */
     private static final int ROUNDS_IN_A_LEASE = 30;
 
-    /** Of a lease that is renewed at its third: what is confirmed later than that comes too late for a second try. */
+    /** A confirmation may take a sixth of a lease, which is renewed at its third: later leaves no time for a second try. */
     private static final int WAITS_IN_A_LEASE = 6;
 
     /** How a renewal is sent. */

@@ -28,7 +28,7 @@ final class Ticket {
         /** The fencing token, or the server's error line. */
         final Object value;
 
-        /** When the lease of what is granted ends, by this process's clock, and not later by the server's. */
+        /** When the granted lease ends, by this process's clock; by the server's clock it ends no earlier. */
         final long until;
 
         Event(Outcome outcome, Object value, long until) {
