@@ -257,7 +257,7 @@ fn a_stalled_master_grants_and_renews_nothing_until_it_knows_its_replicas() {
     assert_eq!(client.receive(), Reply::Int(1), "what is released is not kept");
     for _ in 0..3 {
         let refused = client.receive();
-        assert!(refused.as_error().starts_with("NOREPLICAS this server stood still"), "{refused:?}");
+        assert!(refused.as_error().starts_with("NOREPLICAS this server stalled"), "{refused:?}");
     }
     assert_eq!(client.hash("gone"), [], "nor is it handed over");
     assert_eq!(late.receive(), Reply::Nil, "every waiter is served in the end");

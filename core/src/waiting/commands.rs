@@ -86,7 +86,7 @@ pub enum Rejected {
     /// The server may not write.
     Paused,
     /// The server stalled, and may not grant or renew yet.
-    StoodStill,
+    Stalled,
     /// The ticket waits for something else, or its event is not acknowledged.
     TicketInUse,
     /// Blocked clients would have more claims than they may.
@@ -553,7 +553,7 @@ fn waiter_for<'a, H: Host>(
 #[inline]
 pub(super) fn may_go_on<H: Host>(host: &H) -> Result<(), Rejected> {
     let permission = host.permission(None, Purpose::Command);
-    if matches!(permission, Permission::Later(_)) { Err(Rejected::StoodStill) } else { Ok(()) }
+    if matches!(permission, Permission::Later(_)) { Err(Rejected::Stalled) } else { Ok(()) }
 }
 
 /// Whether a request begins the lock, now or after a wait.

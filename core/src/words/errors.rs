@@ -87,7 +87,7 @@ pub enum Error {
     NeverTold,
     // The server.
     Paused,
-    StoodStill,
+    Stalled,
     WithinAnother,
     NoUser,
     NotAllKeys,
@@ -167,7 +167,7 @@ pub const ERRORS: [(Error, &CStr); Error::Internal as usize + 1] = [
     (Error::NoMemory, c"OOM no session can be opened: the server has reached its maxmemory"),
     (Error::NeverTold, c"ERR ACK must be at most the seq of the last event that was delivered"),
     (Error::Paused, c"TRYAGAIN writes are paused on this server"),
-    (Error::StoodStill, c"NOREPLICAS this server stood still, and does not know yet whether its replicas follow it: try again in some seconds"),
+    (Error::Stalled, c"NOREPLICAS this server stalled, and a replica may have replaced it: try again in some seconds"),
     (Error::WithinAnother, c"TRYAGAIN another command of rlock is under way: a module must call commands in a job after the event, not in it"),
     (Error::NoUser, c"NOPERM this command needs an authenticated client, not a call by another module"),
     (Error::NotAllKeys, c"NOPERM the sessions of all users need the right to read all keys: ~* or %R~*, outside of selectors"),
@@ -233,7 +233,7 @@ impl From<Rejected> for Error {
         match rejected {
             Rejected::Refused(refusal) => refusal.into(),
             Rejected::Paused => Self::Paused,
-            Rejected::StoodStill => Self::StoodStill,
+            Rejected::Stalled => Self::Stalled,
             Rejected::TicketInUse => Self::TicketInUse,
             Rejected::QueueFull => Self::WaitersFull,
             Rejected::TicketsFull => Self::TicketsFull,

@@ -344,7 +344,7 @@ impl Play {
         }
         self.world.watcher.waiting.borrow_mut().iter_mut().for_each(|waiting| waiting.is_asked_anew = false);
         if self.is_held_back() {
-            return assert_eq!(acquiring, Err(Rejected::StoodStill));
+            return assert_eq!(acquiring, Err(Rejected::Stalled));
         }
         if used != Use::Free {
             let expected = if used == Use::Same { Ok(Acquiring::Waiting) } else { Err(Rejected::TicketInUse) };
@@ -394,7 +394,7 @@ impl Play {
                 assert_eq!(as_many, most, "there is room");
                 return None;
             }
-            Ok(Acquiring::Done(_)) | Err(Rejected::Refused(_) | Rejected::Paused | Rejected::StoodStill) => {
+            Ok(Acquiring::Done(_)) | Err(Rejected::Refused(_) | Rejected::Paused | Rejected::Stalled) => {
                 return None;
             }
             other => panic!("{other:?} to {asking:?} by {by:?}, which is free"),
@@ -507,7 +507,7 @@ impl Play {
         let renewed = self.engine.renew(&self.world, self.world.is_about(lock), holder.as_bytes(), lease);
         self.world.watcher.renews.set(false);
         if self.is_held_back() {
-            return assert_eq!(renewed, Err(Rejected::StoodStill));
+            return assert_eq!(renewed, Err(Rejected::Stalled));
         }
         if self.world.is_too_long(lease) {
             return assert_eq!(renewed, Err(Refusal::LeaseAboveGrace.into()));
