@@ -78,7 +78,7 @@ async fn a_fixed_lease_begins_with_the_grant() {
     let server = Server::start();
     let mut client = server.client();
     let locks = locks_on(&server).await;
-    let lease = Duration::from_millis(500);
+    let lease = Duration::from_secs(2);
     let first = locks.lock("orders:42").acquire().await.unwrap();
     let began = Instant::now();
     let lock = locks.lock("orders:42").fixed_lease(lease);
@@ -88,8 +88,10 @@ async fn a_fixed_lease_begins_with_the_grant() {
     first.release().await.unwrap();
     let second = waits.await.unwrap().unwrap();
     assert!(second.remaining() > lease * 8 / 10, "{:?} left", second.remaining());
-    assert_eq!(calls(&mut client, "rlock.renew"), 0);
-    second.release().await.unwrap();
+    // If the grant was reported late, the client has renewed the lease once, so that it is whole. No other renewal follows.
+    let renewals = calls(&mut client, "rlock.renew");
+    second.lost().await;
+    assert_eq!(calls(&mut client, "rlock.renew"), renewals);
 }
 
 /// The client's request for events was so long ago that little may be left of the lease of a grant.
@@ -97,7 +99,7 @@ async fn a_fixed_lease_begins_with_the_grant() {
 async fn a_lease_of_which_little_may_be_left_is_renewed_first() {
     let server = Server::start();
     let mut client = server.client();
-    let lease = Duration::from_millis(500);
+    let lease = Duration::from_secs(1);
     let locks = Locks::options().lease(lease).connect_to(url(&server)).await.unwrap();
     client.say("RLOCK.ACQUIRE a other 600000");
     let waits = waits_for(locks.lock("a"));

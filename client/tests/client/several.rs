@@ -6,7 +6,7 @@ use rlock_client::{ErrorKind, Locks};
 use rlock_testing::{Client, Cluster, Server};
 use std::time::Duration;
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(2);
 
 async fn on(server: &Server) -> Locks {
     Locks::options().lease(LEASE).connect_to(url(server)).await.unwrap()
@@ -14,7 +14,7 @@ async fn on(server: &Server) -> Locks {
 
 async fn is_kept(client: &mut Client, key: &str) {
     let began = client.expiry(key);
-    until("it was renewed for longer than a lease", || client.expiry(key) > began + 1_000).await;
+    until("it was renewed for longer than a lease", || client.expiry(key) > began + 2_000).await;
 }
 
 #[tokio::test]
