@@ -6,7 +6,9 @@ use proptest::collection::{hash_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use rlock_core::lock::{HOLDER_LEN_MAX, Lease, Limit, Side};
-use rlock_core::words::{self, Argument, COMMANDS, Command, ERRORS, Error, Form, KEYS_MAX, Meaning, Request, Rule};
+use rlock_core::words::{
+    self, Argument, COMMANDS, Command, ERRORS, Error, Form, KEYS_MAX, KeyUse, Meaning, Request, Rule,
+};
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
@@ -176,6 +178,22 @@ fn each_command_is_found_by_its_name() {
 }
 
 #[test]
+fn each_command_is_described_to_the_server_by_its_own_entry() {
+    let different = |of: fn(&Command) -> &str| COMMANDS.into_iter().map(of).collect::<BTreeSet<_>>().len();
+    assert_eq!(different(|command| command.summary), COMMANDS.len());
+    // ACQUIRE, RACQUIRE and WACQUIRE cost the same.
+    assert_eq!(different(|command| command.complexity), COMMANDS.len() - 2);
+    for command in COMMANDS {
+        let has_several = command.arguments.contains(&Argument::Keys);
+        assert_eq!(command.flags.contains("getkeys-api"), has_several, "{}", command.name);
+        assert_eq!(matches!(command.key, KeyUse::UpdatesSeveral), has_several, "{}", command.name);
+    }
+    let several = Command::named(b"RLOCK.MACQUIRE").unwrap();
+    let names: Vec<_> = several.arguments.iter().map(|argument| argument.name()).collect();
+    assert_eq!((names, several.arity()), (vec!["key", "holder", "lease-ms"], (5, true)));
+}
+
+#[test]
 fn words_say_what_is_asked() {
     let acquire = said("ACQUIRE k h 7 wait 5 session SSS t Max 2 FENCED").unwrap();
     let waiting = acquire.waiting().unwrap();
@@ -265,6 +283,8 @@ fn what_is_wrong_is_named() {
             Error::OptionOfAcquire,
         ),
         (&["PACQUIRE k h 7 LIMIT 1 ALL"], Error::OptionOfPermit),
+        (&["ONCE k h 7 FENCED"], Error::OptionOfOnce),
+        (&["ANSWER k h v WAIT 0"], Error::OptionOfAnswer),
         (&["RELEASE k h FENCED"], Error::OptionOfRelease),
         (&["EVENTS SSS COUNT 1"], Error::OptionOfEvents),
         (&["INSPECT k 5"], Error::OptionOfInspect),
