@@ -76,9 +76,9 @@ fn locks_on(server: &Server) -> Locks {
     runtime().block_on(Locks::options().lease(LEASE).connect_to(address)).unwrap()
 }
 
-/// Waits until the server has kept the lock for a lease, or the guard is lost. Returns whether it was kept.
+/// Waits until the server has kept the lock for three leases, or the guard is lost. Returns whether it was kept.
 fn is_kept(client: &mut Client, key: &str, guard: &Guard) -> bool {
-    let end = client.time_ms() + i64::try_from(LEASE.as_millis()).unwrap() * 2;
+    let end = client.time_ms() + i64::try_from(LEASE.as_millis()).unwrap() * 4;
     wait_until("it is renewed again and again", || guard.is_lost() || client.expiry(key) >= end);
     !guard.is_lost()
 }
