@@ -187,13 +187,18 @@ fn each_direction_is_delayed_for_itself_and_order_is_kept() {
     }
     delay(&proxy, &BOTH[..1], LATE);
     stream.write_all(b"first").unwrap();
-    // With each order the network also takes what has come, so this is taken before the fault is over.
-    (0..10).for_each(|_| delay(&proxy, &BOTH[..1], LATE));
+    until_taken(&proxy, Order::Delay(BOTH[0], LATE));
     proxy.obey(Order::Heal);
     stream.write_all(b"second").unwrap();
     let mut both = [0; 11];
     stream.read_exact(&mut both).unwrap();
     assert_eq!(both, *b"firstsecond", "what comes when it is over does not overtake");
+}
+
+/// Repeats an order until the network has taken what was sent before: its runtime looks for new bytes at least after every 61
+/// tasks, and each order is one.
+fn until_taken(proxy: &Proxy, order: Order) {
+    (0..200).for_each(|_| proxy.obey(order));
 }
 
 #[test]
@@ -226,7 +231,7 @@ fn one_way_the_other_still_hears() {
     proxy.obey(Order::LoseOfReplicas(Sender::Client));
     // If the server got this, it would echo it.
     replica.write_all(b"REPLCONF ACK 1").unwrap();
-    (0..10).for_each(|_| proxy.obey(Order::LoseOfReplicas(Sender::Client)));
+    until_taken(&proxy, Order::LoseOfReplicas(Sender::Client));
     echo.connection(0).write_all(b"SET k v").unwrap();
     let mut bytes = [0; 7];
     replica.read_exact(&mut bytes).unwrap();
@@ -245,8 +250,7 @@ fn one_address_is_cut_off_and_others_are_not() {
     let cut_off = Order::LoseOf([127, 0, 0, 1].into());
     proxy.obey(cut_off);
     stream.write_all(b"lost").unwrap();
-    // The runtime looks for new bytes at least after every 61 tasks, and each order is one.
-    (0..200).for_each(|_| proxy.obey(cut_off));
+    until_taken(&proxy, cut_off);
     proxy.obey(Order::Heal);
     assert_reset(&mut stream);
 }
