@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Longer than this machine may stall.
+/// A stall of the machine must not end it.
 const LEASE: Duration = Duration::from_millis(1_500);
 
 /// What the subscriber does in threads other than the test's.
