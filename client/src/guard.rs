@@ -112,15 +112,18 @@ impl<F> Guard<F> {
         // The clock decides, even if this program's timers are late.
         let done = poll_fn(|context| match lost.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending if self.is_lost() => Poll::Ready(None),
+            Poll::Pending if self.loss().is_some() => Poll::Ready(None),
             Poll::Pending => work.as_mut().poll(context).map(Some),
         });
         done.await.ok_or_else(|| Error::lost(self.names(), self.loss().unwrap_or(Loss::Ended)))
     }
 
-    /// Releases the lock after the work, and stores the answer in the same step, if there is one. Returns whether the
-    /// server confirmed that. Without a reply, the work was still protected.
+    /// Releases the lock after the work, unless the work has detached it, and stores the answer in the same step, if there
+    /// is one. Returns whether the server confirmed that. Without a reply, the work was still protected.
     pub(crate) async fn ends(&mut self, answering: Option<Answering>) -> Result<bool, Error> {
+        if self.locks.iter().all(HeldLock::is_handed_on) {
+            return Ok(true);
+        }
         let (names, loss) = (self.names(), self.loss());
         let is_release = answering.is_none();
         let limit = OptionFuture::from(self.locks.first().map(HeldLock::answer_limit));
@@ -183,13 +186,14 @@ impl<F> Guard<F> {
         woken_safely(async move { _ = losses.next().await })
     }
 
-    /// Why it is lost; `None` if it is not. Sends no request: it is the result of the last renewal.
+    /// Why it is lost; `None` if it is not, or was [detached](Self::detach). Sends no request: it is the result of the last
+    /// renewal.
     ///
     /// If another guard of the same [`owner`](crate::Lock::owner) followed this one, the reason is no longer known, and
     /// this is [`Loss::Ended`]. For [several](crate::Locks::all) locks it is the reason of a lost one.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        self.locks.iter().find(|lock| lock.is_lost()).map(HeldLock::loss)
+        self.locks.iter().find_map(HeldLock::loss)
     }
 
     /// Releases the lock, and waits for the server's reply.

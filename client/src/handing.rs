@@ -17,8 +17,8 @@ impl<F> Guard<F> {
     /// [`Locks::adopt`] continues it with the returned text. The lease is restarted first; the other process must adopt
     /// the lock before it ends.
     ///
-    /// Afterwards this guard holds nothing: dropping it does nothing, and [`lost`](Self::lost) does not resolve. If the
-    /// call fails, or is dropped before it is done, the guard is unchanged.
+    /// Afterwards this guard holds nothing: dropping it does nothing, and [`lost`](Self::lost) does not resolve. Work that
+    /// [runs](Self::run) under it goes on. If the call fails, or is dropped before it is done, the guard is unchanged.
     ///
     /// The text is one line of ASCII without spaces: `rlock1/KIND/LEASE/LIMIT/TOKENS/HOLDER/KEY`. **It is as secret as a
     /// holder's name**: any client that has it can release the lock.

@@ -117,13 +117,15 @@ impl HeldLock {
         self.grant.token
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.remaining().is_zero()
+    /// Why it is lost, if it is. A lock that was handed on is not lost.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        // In this order, as another thread may hand it on right now.
+        (self.remaining().is_zero() && !self.is_handed_on()).then(|| self.lease.loss())
     }
 
-    /// Why it is lost, if it is.
-    pub(crate) fn loss(&self) -> Loss {
-        self.lease.loss()
+    /// While its guard exists, nothing else releases it here.
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.lease.is_released()
     }
 
     /// A fork of the holder's process does not hold it.

@@ -35,12 +35,28 @@ async fn tokens_go_with_the_lock() {
     let guard = locks.lock("a").fenced().acquire().await.unwrap();
     let text = guard.detach().await.unwrap();
     assert!(guard.is_lost() && guard.detach().await.unwrap_err().is_lost(), "it has nothing any more");
+    assert_eq!(guard.loss(), None, "but it has not lost the lock");
     let adopted = others.adopt(text).await.unwrap();
     assert_eq!(adopted.token(), Some(guard.token()));
     let again = locks.adopt(adopted.unfenced().detach().await.unwrap()).await.unwrap();
     assert_eq!(again.tokens(), [guard.token()]);
     let plain = locks.lock("d").acquire().await.unwrap();
     assert_eq!(others.adopt(plain.detach().await.unwrap()).await.unwrap().token(), None);
+}
+
+#[tokio::test]
+async fn work_under_a_lock_may_hand_it_on() {
+    let server = Server::start();
+    let locks = locks_on(&server).await;
+    let guard = locks.lock("a").acquire().await.unwrap();
+    let detaching = guard.detach();
+    let work = async move {
+        let text = detaching.await;
+        tokio::task::yield_now().await;
+        text
+    };
+    let text = guard.run(work).await.unwrap().unwrap();
+    locks.adopt(text).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

@@ -58,6 +58,18 @@ class WrappedHandoverTest {
         assertEquals(0, client.number("EXISTS passed"));
     }
 
+    /** The work is no longer protected then, but nothing is lost. */
+    @Test
+    void work_under_a_hold_may_hand_it_on_or_end_it() throws Exception {
+        HeldLock held = hold("work");
+        HeldLock adopted = locks.adopt(held.call(held::detach));
+        adopted.call(() -> {
+            adopted.unlock();
+            return null;
+        });
+        assertEquals(0, client.number("EXISTS work"));
+    }
+
     /** An acquire would be taken for a re-entry, since the holder of a thread has the same name each time. */
     @Test
     void the_thread_that_detached_a_hold_does_not_enter_it_again() throws Exception {

@@ -23,10 +23,18 @@ abstract class AbstractHeld implements HeldLock, Guard.Subject {
     /** @param isForGood whether the hold is over also if no server answers */
     abstract void release(boolean isForGood);
 
+    /** The loss, reported or not, of a hold that was neither released nor detached; null if it is guaranteed. */
+    abstract LostLock lossIfHeld();
+
     private synchronized void failIfOver() {
         if (isOver) {
             throw new IllegalMonitorStateException(name + " was released or detached");
         }
+    }
+
+    @Override
+    public synchronized LostLock lossByNow() {
+        return isOver ? null : lossIfHeld();
     }
 
     @Override
@@ -59,7 +67,7 @@ abstract class AbstractHeld implements HeldLock, Guard.Subject {
     public synchronized String detach(Duration within) {
         long withinMs = NativeLock.leaseMs(within);
         failIfOver();
-        LostLock lost = lossByNow();
+        LostLock lost = lossIfHeld();
         if (lost != null) {
             throw new LockLostException(lost);
         }

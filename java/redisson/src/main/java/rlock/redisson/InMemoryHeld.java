@@ -37,7 +37,7 @@ final class InMemoryHeld extends AbstractHeld {
     }
 
     @Override
-    public LostLock lossByNow() {
+    LostLock lossIfHeld() {
         return lock.lossByNow(number);
     }
 

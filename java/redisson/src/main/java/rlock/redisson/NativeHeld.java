@@ -115,7 +115,7 @@ final class NativeHeld extends AbstractHeld {
                 return null;
             }
             ids.forEach(id -> goesOn(id, sentAt[0] + Clock.ns(withinMs)));
-            throw error != null ? new CompletionException(Server.cause(error)) : new LockLostException(lossByNow());
+            throw error != null ? new CompletionException(Server.cause(error)) : new LockLostException(lossIfHeld());
         }));
     }
 
@@ -147,7 +147,7 @@ final class NativeHeld extends AbstractHeld {
     }
 
     @Override
-    public LostLock lossByNow() {
+    LostLock lossIfHeld() {
         return reported != null ? reported
                 : ids.stream().map(locks.watchdog::lossByNow).filter(Objects::nonNull).findFirst().orElse(null);
     }
