@@ -1,5 +1,6 @@
 package rlock.redisson;
 
+import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -153,12 +154,15 @@ final class Server {
         return !isNotSent && !isReply(error);
     }
 
-    /** Whether the server has answered with an error, or with one that begins with one of these words. */
+    /**
+     * Whether the server has answered with an error, or with one that begins with one of these words. Redisson wraps the error of
+     * a broken connection in an exception that otherwise is an answer.
+     */
     static boolean isReply(Throwable error, String... words) {
         Throwable cause = cause(error);
         boolean isReply = cause instanceof RedisException && !(cause instanceof RedisTimeoutException)
                 && !(cause instanceof RedisConnectionException) && !(cause instanceof RedisReconnectedException)
-                && !(cause instanceof RedissonShutdownException);
+                && !(cause instanceof RedissonShutdownException) && !(cause.getCause() instanceof IOException);
         String message = String.valueOf(cause.getMessage());
         return isReply && (words.length == 0 || Arrays.stream(words).anyMatch(message::startsWith));
     }
