@@ -146,7 +146,7 @@ pub fn a_release_without_an_answer(world: &World) {
 /// The reply to a request for a lock is lost with its connection: the lock is held if the client says so, and otherwise
 /// released as soon as there is a connection again.
 pub fn an_acquire_without_an_answer(world: &World) {
-    let (_server, mut eye, network, client) = behind_a_network(world, json!({"lease": 3_600_000, "patience": 500}));
+    let (_server, mut eye, network, client) = behind_a_network(world, json!({"lease": 3_600_000, "patience": 1_000}));
     ok(client.acquire("first", plain("a")));
     ok(client.release("first"));
     for round in 0..8 {

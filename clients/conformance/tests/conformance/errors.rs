@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How many lines a client may write about an error that stays. A client that asks again without a pause writes thousands.
 const COMPLAINTS_MAX: usize = 20;
 
-const PATIENCE_MS: u64 = 1_000;
+const PATIENCE_MS: u64 = 2_000;
 
 /// The refusal comes when the client is opened, or when it is first used. The time counts from the question: how long its
 /// language takes to start is not the client's own time.

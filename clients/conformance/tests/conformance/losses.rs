@@ -209,7 +209,7 @@ pub fn work_that_is_stopped(world: &World) {
 /// is frozen. The work was protected and succeeds, and the release goes on in the background. The lock is lost only if
 /// the server says that it is not held.
 pub fn work_that_ends_in_doubt(world: &World) {
-    let (server, mut eye, network, client) = behind_a_network(world, json!({"patience": 500}));
+    let (server, mut eye, network, client) = behind_a_network(world, json!({"patience": 2_000}));
     let finish = |work| ok(client.asks(json!({"do": "finish", "of": work})));
     let work = begin_work(&client, 600_000);
     network.obey(Order::CutMidReply);

@@ -5,6 +5,7 @@ import static java.util.Map.entry;
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.net.ConnectException;
@@ -91,7 +92,7 @@ final class WrappedAdapter {
             entry(RedisTimeoutException.class, "unavailable"), entry(RedisResponseTimeoutException.class, "in-doubt"),
             entry(RedisConnectionException.class, "in-doubt"), entry(RedisReconnectedException.class, "in-doubt"),
             entry(RedisRetryException.class, "unavailable"), entry(RedisReadonlyException.class, "unavailable"),
-            entry(RedisNodeNotFoundException.class, "unavailable"),
+            entry(RedisNodeNotFoundException.class, "unavailable"), entry(IOException.class, "in-doubt"),
             entry(RedisOutOfMemoryException.class, "unavailable"));
 
     /** The watchdog's lease, if no other is requested. */
