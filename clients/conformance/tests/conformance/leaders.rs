@@ -293,3 +293,15 @@ pub fn an_answer_without_a_reply(world: &World) {
         until_nothing_is_left(&mut eye, key);
     }
 }
+
+/// No server can be reached when the work ends. The work was protected: its caller gets the value.
+pub fn an_answer_that_no_server_gets(world: &World) {
+    let (_server, mut eye, network, leader) = behind_a_network(world, json!({}));
+    let leads = begin_once(&leader, "a", json!({"lease": 600_000}));
+    network.obey(Order::Refuse);
+    kill_connections(&mut eye);
+    finish(&leader, leads, "for me alone");
+    is_given("for me alone", leader.answer(leads));
+    network.obey(Order::Heal);
+    wait_until("the lock is free", || !exists(&mut eye, "a"));
+}

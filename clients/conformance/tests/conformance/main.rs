@@ -136,6 +136,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     leaders::callers_next_to_an_answer_in_doubt ["once"];
     leaders::an_answer_to_a_server_that_stalls ["once"];
     leaders::an_answer_without_a_reply ["once"];
+    leaders::an_answer_that_no_server_gets ["once"];
     callers::places_are_kept ["once"];
     callers::answers_that_are_cut ["once"];
     callers::a_session_that_is_ended ["once"];
