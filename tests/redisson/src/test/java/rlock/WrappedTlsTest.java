@@ -5,13 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
-import io.netty.handler.ssl.util.SelfSignedCertificate;
 import java.io.OutputStream;
 import java.net.MalformedURLException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyStore;
-import java.security.cert.X509Certificate;
+import java.security.cert.Certificate;
+import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -34,11 +34,13 @@ class WrappedTlsTest {
         try (Native plain = Node.shared().client()) {
             assumeFalse(((List<?>) plain.say("CONFIG GET tls-port")).isEmpty(), "the server was built without TLS");
         }
-        SelfSignedCertificate itself = new SelfSignedCertificate("localhost");
-        Path store = store(itself.cert());
+        KeyStore itself = selfSigned();
+        Certificate certificate = itself.getCertificate("it");
+        Path store = store(certificate);
         String address = "rediss://localhost:" + Node.freePort();
         Node node = Node.start("--tls-port", address.split(":")[2], "--tls-auth-clients", "no",
-                "--tls-cert-file", "" + itself.certificate(), "--tls-key-file", "" + itself.privateKey());
+                "--tls-cert-file", pem("CERTIFICATE", certificate.getEncoded()),
+                "--tls-key-file", pem("PRIVATE KEY", itself.getKey("it", PASSWORD.toCharArray()).getEncoded()));
         assertThrows(RedisConnectionException.class, () -> Fleet.plainWith(config -> config.useSingleServer()
                 .setAddress(address).setConnectionMinimumIdleSize(1).setRetryAttempts(0)), "it is not guaranteed");
         RedissonClient one = trusting(address, store);
@@ -59,7 +61,6 @@ class WrappedTlsTest {
         Fleet.end(one);
         Fleet.end(other);
         node.stop();
-        itself.delete();
     }
 
     private static RedissonClient trusting(String address, Path store) {
@@ -73,8 +74,23 @@ class WrappedTlsTest {
         });
     }
 
+    /** By the tool that each Java has: Netty 4.1 makes certificates with classes that newer Javas do not share. */
+    private KeyStore selfSigned() throws Exception {
+        Path made = files.resolve("made");
+        assertEquals(0, new ProcessBuilder(System.getProperty("java.home") + "/bin/keytool", "-genkeypair", "-alias", "it",
+                "-dname", "CN=localhost", "-ext", "san=dns:localhost", "-keyalg", "RSA", "-storetype", "PKCS12",
+                "-keystore", "" + made, "-storepass", PASSWORD)
+                .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start().waitFor());
+        return KeyStore.getInstance(made.toFile(), PASSWORD.toCharArray());
+    }
+
+    private String pem(String what, byte[] bytes) throws Exception {
+        String text = Base64.getMimeEncoder().encodeToString(bytes);
+        return "" + Files.writeString(files.resolve(what), String.format("-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n", what, text));
+    }
+
     /** A store that trusts a certificate. */
-    private Path store(X509Certificate trusted) throws Exception {
+    private Path store(Certificate trusted) throws Exception {
         KeyStore all = KeyStore.getInstance("PKCS12");
         all.load(null, null);
         all.setCertificateEntry("it", trusted);
