@@ -102,7 +102,9 @@ impl<F> Guard<F> {
     /// not reply.
     pub async fn run<T>(mut self, work: impl Future<Output = T>) -> Result<T, Error> {
         let done = self.until_lost(work).await?;
-        self.ends(None).await?;
+        if !self.locks.iter().all(HeldLock::is_handed_on) {
+            self.ends(None).await?;
+        }
         Ok(done)
     }
 
@@ -118,13 +120,11 @@ impl<F> Guard<F> {
         done.await.ok_or_else(|| Error::lost(self.names(), self.loss().unwrap_or(Loss::Ended)))
     }
 
-    /// Releases the lock after the work, unless the work has detached it, and stores the answer in the same step, if there
-    /// is one. Returns whether the server confirmed that. Without a reply, the work was still protected.
+    /// Releases the lock after the work, and stores the answer in the same step, if there is one. Returns whether the
+    /// server confirmed that. Without a reply, the work was still protected.
     pub(crate) async fn ends(&mut self, answering: Option<Answering>) -> Result<bool, Error> {
-        if self.locks.iter().all(HeldLock::is_handed_on) {
-            return Ok(true);
-        }
-        let (names, loss) = (self.names(), self.loss());
+        let loss = self.is_lost().then(|| self.loss().unwrap_or(Loss::Ended));
+        let names = self.names();
         let is_release = answering.is_none();
         let limit = OptionFuture::from(self.locks.first().map(HeldLock::answer_limit));
         let ended = match answering {

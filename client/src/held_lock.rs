@@ -123,7 +123,7 @@ impl HeldLock {
         (self.remaining().is_zero() && !self.is_handed_on()).then(|| self.lease.loss())
     }
 
-    /// While its guard exists, nothing else releases it here.
+    /// Nothing else releases the lease while its guard exists.
     pub(crate) fn is_handed_on(&self) -> bool {
         self.lease.is_released()
     }

@@ -44,6 +44,7 @@ async fn tokens_go_with_the_lock() {
     assert_eq!(others.adopt(plain.detach().await.unwrap()).await.unwrap().token(), None);
 }
 
+/// The work goes on after that.
 #[tokio::test]
 async fn work_under_a_lock_may_hand_it_on() {
     let server = Server::start();

@@ -79,6 +79,23 @@ async fn an_answer_is_not_stored_when_the_lease_is_not_guaranteed_any_more() {
     assert_eq!((calls(&mut client, "rlock.answer"), stored(&mut client, "a")), (0, Reply::Nil));
 }
 
+/// The lock is another process's, so the answer is not stored: no caller gets it.
+#[tokio::test]
+async fn a_lead_that_is_detached_has_no_answer() {
+    let server = Server::start();
+    let mut client = server.client();
+    let locks = locks_on(&server).await;
+    let once = locks.once("a", KEEP);
+    let leads = lead(&once).await;
+    let next = begins(&once);
+    tokio::task::yield_now().await;
+    let text = leads.guard().detach().await.unwrap();
+    assert!(leads.answer("value").await.unwrap_err().is_lost());
+    assert_eq!(stored(&mut client, "a"), Reply::Nil);
+    locks.adopt(text).await.unwrap().release().await.unwrap();
+    assert!(matches!(begun(next).await, Begun::Lead(_)));
+}
+
 /// However the work ends, its lock is released, and the next caller of the same client works.
 #[tokio::test]
 async fn work_that_comes_to_no_answer() {
