@@ -84,9 +84,11 @@ class WrappedTlsTest {
         return KeyStore.getInstance(made.toFile(), PASSWORD.toCharArray());
     }
 
+    /** Writes a file for the server, and returns its path. */
     private String pem(String what, byte[] bytes) throws Exception {
         String text = Base64.getMimeEncoder().encodeToString(bytes);
-        return "" + Files.writeString(files.resolve(what), String.format("-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n", what, text));
+        String lines = String.format("-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n", what, text);
+        return "" + Files.writeString(files.resolve(what), lines);
     }
 
     /** A store that trusts a certificate. */

@@ -155,8 +155,8 @@ final class Server {
     }
 
     /**
-     * Whether the server has answered with an error, or with one that begins with one of these words. Redisson wraps the error of
-     * a broken connection in an exception that otherwise is an answer.
+     * Whether this is an error reply of the server, or one that begins with one of these words. The error of a broken connection
+     * is none, although Redisson wraps it in the class of error replies.
      */
     static boolean isReply(Throwable error, String... words) {
         Throwable cause = cause(error);
