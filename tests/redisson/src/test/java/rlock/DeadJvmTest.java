@@ -55,6 +55,7 @@ class DeadJvmTest {
             waiter.send("RLOCK.ACQUIRE", name, "heir", Fleet.LONG_MS, "WAIT", 0);
             service.waitFor();
             long end = observer.number("PEXPIRETIME " + name);
+            assertEquals(0L, observer.say("HEXISTS " + name + " heir"), "that is the end of the killed JVM's lease");
             assertNull(observer.say("RLOCK.ACQUIRE " + twin + " gone " + Math.max(1, end - System.currentTimeMillis())));
             long endOfTwin = observer.number("PEXPIRETIME " + twin);
             other.say("RLOCK.ACQUIRE " + twin + " heir " + Fleet.LONG_MS + " WAIT 0");

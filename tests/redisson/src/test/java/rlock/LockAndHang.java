@@ -7,12 +7,16 @@ import org.redisson.api.RedissonClient;
  * the one that started it, too.
  */
 final class LockAndHang {
+    /** Long enough for a test to see that it was killed before its leases end. */
+    private static final long WATCHDOG_MS = 6_000;
+
     private LockAndHang() {
     }
 
     /** The server's address, then the locks. */
     public static void main(String[] arguments) throws Exception {
-        RedissonClient client = Fleet.on(arguments[0]);
+        RedissonClient client = Fleet.plainWith(config -> config.setLockWatchdogTimeout(WATCHDOG_MS)
+                .useSingleServer().setAddress(arguments[0]));
         for (int i = 1; i < arguments.length; i++) {
             client.getLock(arguments[i]).lock();
         }
