@@ -1,0 +1,37 @@
+package rlock;
+
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+
+/** A thread that takes naps and adds up how much too long they were: for so long this machine ran nothing of a test. */
+final class Stalls implements AutoCloseable {
+    private static final long NAP_NANOS = 5_000_000;
+
+    private final AtomicLong nanos = new AtomicLong();
+    private final Thread sleeper = new Thread(this::nap);
+
+    Stalls() {
+        sleeper.setDaemon(true);
+        sleeper.start();
+    }
+
+    private void nap() {
+        while (!Thread.interrupted()) {
+            long due = System.nanoTime() + NAP_NANOS;
+            LockSupport.parkNanos(NAP_NANOS);
+            long late = System.nanoTime() - due;
+            nanos.addAndGet(late > NAP_NANOS ? late : 0);
+        }
+    }
+
+    /** All since it began. The nap that goes on may have been too long, too, so the next one is waited for. */
+    long ms() throws InterruptedException {
+        Thread.sleep(2 * NAP_NANOS / 1_000_000);
+        return nanos.get() / 1_000_000;
+    }
+
+    @Override
+    public void close() {
+        sleeper.interrupt();
+    }
+}
