@@ -2,7 +2,7 @@
 # scripts/steps.sh [--all] <COMMANDS: runs each line as a command, and prints at the end how long each one took. It
 # stops at the first failure; with --all the others run too.
 #
-# One at a time: a test beside another one waits for the processor longer than its leases allow.
+# One at a time: when two run, a test may wait for the processor longer than its leases allow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -3,7 +3,7 @@
 //! Work that is due at a time needs some processes in turn, and each may have to wait for a processor. So each
 //! bound grows by a few times the lateness of a sleeper meanwhile; on a quiet machine that is next to nothing.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,14 @@ const PROCESSES: u32 = 3;
 /// How late anything may be on a machine that is not late: languages start, collect garbage, compile.
 const LATENESS: Duration = Duration::from_millis(250);
 
-/// When a nap ended, and how late that was.
-type Naps = Mutex<Vec<(Instant, Duration)>>;
+#[derive(Default)]
+struct Taken {
+    /// When a nap ended, and how late that was.
+    late: Vec<(Instant, Duration)>,
+    count: u64,
+}
+
+type Naps = Mutex<Taken>;
 
 static NAPS: LazyLock<&'static Naps> = LazyLock::new(|| {
     let naps: &'static Naps = Box::leak(Box::default());
@@ -25,8 +31,10 @@ static NAPS: LazyLock<&'static Naps> = LazyLock::new(|| {
             let due = Instant::now() + NAP;
             thread::sleep(NAP);
             let late = due.elapsed();
+            let mut taken = naps.lock().unwrap_or_else(PoisonError::into_inner);
+            taken.count += 1;
             if late > NAP {
-                naps.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), late));
+                taken.late.push((Instant::now(), late));
             }
         }
     });
@@ -38,11 +46,17 @@ pub fn watch() {
     LazyLock::force(&NAPS);
 }
 
+fn taken() -> MutexGuard<'static, Taken> {
+    NAPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How late something that began at that time may be. The nap that goes on may be late, too, so it ends first.
 pub fn lateness_since(begin: Instant) -> Duration {
-    thread::sleep(NAP * 2);
-    let naps = NAPS.lock().unwrap_or_else(PoisonError::into_inner);
-    let worst = naps.iter().filter(|(end, _)| *end >= begin).map(|(_, late)| *late).max();
+    let before = taken().count;
+    while taken().count == before {
+        thread::sleep(NAP);
+    }
+    let worst = taken().late.iter().filter(|(end, _)| *end >= begin).map(|(_, late)| *late).max();
     LATENESS + worst.unwrap_or_default() * PROCESSES
 }
 

@@ -8,6 +8,7 @@ final class Stalls implements AutoCloseable {
     private static final long NAP_NANOS = 5_000_000;
 
     private final AtomicLong nanos = new AtomicLong();
+    private final AtomicLong naps = new AtomicLong();
     private final Thread sleeper = new Thread(this::nap);
 
     Stalls() {
@@ -21,12 +22,14 @@ final class Stalls implements AutoCloseable {
             LockSupport.parkNanos(NAP_NANOS);
             long late = System.nanoTime() - due;
             nanos.addAndGet(late > NAP_NANOS ? late : 0);
+            naps.incrementAndGet();
         }
     }
 
-    /** All since it began. The nap that goes on may have been too long, too, so the next one is waited for. */
-    long ms() throws InterruptedException {
-        Thread.sleep(2 * NAP_NANOS / 1_000_000);
+    /** All since it began. The nap that goes on may be too long, too, so it ends first. */
+    long ms() {
+        long before = naps.get();
+        Patience.until("a nap ends", () -> naps.get() > before);
         return nanos.get() / 1_000_000;
     }
 
