@@ -3,7 +3,7 @@ package rlock;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
-/** A thread that takes naps and adds up how much too long they were: for so long this machine ran nothing of a test. */
+/** A thread that takes naps and adds up how much too long they were: this machine ran nothing of a test meanwhile. */
 final class Stalls implements AutoCloseable {
     private static final long NAP_NANOS = 5_000_000;
 
