@@ -3,7 +3,10 @@ package rlock;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
-/** A thread that takes naps and adds up how much too long they were: this machine ran nothing of a test meanwhile. */
+/**
+ * How long this machine has stalled: a thread takes naps and adds up by how much they were too long. A nap that is late
+ * by less than its own length does not count, as that is usual.
+ */
 final class Stalls implements AutoCloseable {
     private static final long NAP_NANOS = 5_000_000;
 
@@ -26,7 +29,7 @@ final class Stalls implements AutoCloseable {
         }
     }
 
-    /** All since it began. The nap that goes on may be too long, too, so it ends first. */
+    /** All since the start. The nap that goes on may be too long, too, so it ends first. */
     long ms() {
         long before = naps.get();
         Patience.until("a nap ends", () -> naps.get() > before);

@@ -29,7 +29,7 @@ class WrappedReplicaTest {
     /** Two thirds of it are left when a renewal is due. A stall of the machine is shorter than that. */
     private static final long LEASE_MS = 2 * Fleet.WATCHDOG_MS;
 
-    /** How late it may be: less than a defect that lengthens a lease would add to it. */
+    /** How late it may be, without stalls of the machine: less than a defect that lengthens a lease would add to it. */
     private static final long LATE_MS = 400;
 
     private final BlockingQueue<LostLock> losses = new LinkedBlockingQueue<>();
@@ -99,7 +99,7 @@ class WrappedReplicaTest {
         return lost;
     }
 
-    /** The loss that follows; before the end of any lease that the replica can have confirmed. */
+    /** The loss must be reported before the last lease ends that the replica can have confirmed. */
     private LostLock lossAfter(long frozen, Stalls stalls) throws InterruptedException {
         LostLock lost = loss();
         long after = System.currentTimeMillis() - frozen;
@@ -149,8 +149,8 @@ class WrappedReplicaTest {
         untilRenewed("again");
         untilConfirmed();
         replica.freeze();
-        long frozen = System.currentTimeMillis();
         try (Stalls stalls = new Stalls()) {
+            long frozen = System.currentTimeMillis();
             untilRenewed("again");
             assertThrows(RedisException.class, held::lock);
             lossAfter(frozen, stalls);
